@@ -137,8 +137,6 @@ def corrections_table(frame: pd.DataFrame, cheap: str, better: str) -> Table:
 def deception_table() -> Table:
     """Show the offline judge on answers that deserve nothing, or everything: shipped numbers."""
     frame = pd.read_csv(JUDGED_MADE, dtype=str)
-    if frame.empty:
-        raise UserError(f"{JUDGED_MADE}: the file has no row; restore it.")
     footer = (
         f"Judge: {OFFLINE}. Nugget mean over the ten abilities. Made from references and chats of released "
         "conversations by benchmarks/judge.py.",

@@ -34,21 +34,19 @@ _CRITERIA = re.compile(r"(\d{1,4}) full, (\d{1,4}) partial, (\d{1,4}) none out o
 
 def read_mem0(files: Sequence[ResultFile]) -> list[ImportedRun]:
     """Read mem0's memory-benchmarks, unified results: one run per cutoff."""
-    runs = []
-    for file in files:
-        whole = file.entry()
-        metadata = whole.entry("metadata")
-        judged_by = {"reader": metadata.text("answerer_model"), "judge": metadata.text("judge_model")}
-        cutoffs: dict[str, list[ResultRow]] = {}
-        for question in whole.entries("evaluations"):
-            results = question.entry("cutoff_results")  # none where the question was searched for and not answered
-            for cutoff in results.value:
-                cutoffs.setdefault(one_line(cutoff), []).append(_mem0_row(question, results.entry(cutoff)))
-        for cutoff, rows in cutoffs.items():
-            budget = f"{cutoff[:60].removeprefix('top_')} memories"
-            facts = {"system": "Mem0", "gold_in_prompt": "no", "context": budget, **judged_by, **_BY_RUBRIC}
-            runs.append(whole.run(f"mem0-{cutoff}", rows, **facts))
-    return runs
+    whole = files[0].entry()
+    metadata = whole.entry("metadata")
+    facts = {"reader": metadata.text("answerer_model"), "judge": metadata.text("judge_model"), **_BY_RUBRIC}
+    facts |= {"system": "Mem0", "gold_in_prompt": "no"}
+    cutoffs: dict[str, list[ResultRow]] = {}
+    for question in whole.entries("evaluations"):
+        results = question.entry("cutoff_results")  # none where the question was searched for and not answered
+        for cutoff in results.value:
+            cutoffs.setdefault(one_line(cutoff), []).append(_mem0_row(question, results.entry(cutoff)))
+    return [
+        whole.run(f"mem0-{cutoff}", rows, **facts, context=f"{cutoff[:60].removeprefix('top_')} memories")
+        for cutoff, rows in cutoffs.items()
+    ]
 
 
 def _mem0_row(question: JsonEntry, result: JsonEntry) -> ResultRow:
@@ -65,16 +63,14 @@ def _mem0_row(question: JsonEntry, result: JsonEntry) -> ResultRow:
 
 def read_cognee(files: Sequence[ResultFile]) -> list[ImportedRun]:
     """Read cognee's metrics files: counts per question, one run per `run_idx`."""
-    runs = []
-    for file in files:
-        rows: dict[int | None, list[ResultRow]] = {}
-        for entry in file.lines("item"):
-            rows.setdefault(entry.get("run_idx", int), []).append(_cognee_row(entry))
-        for number, own in rows.items():
-            label = "cognee" if number is None else f"cognee-run{number}"
-            facts = {"system": "cognee", "gold_in_prompt": "no", "judge_sees_reference": "no", **_BY_RUBRIC}
-            runs.append(JsonEntry({}, file.name).run(label, own, number, **facts))
-    return runs
+    rows: dict[int | None, list[ResultRow]] = {}
+    for entry in files[0].lines("item"):
+        rows.setdefault(entry.get("run_idx", int), []).append(_cognee_row(entry))
+    facts = {"system": "cognee", "gold_in_prompt": "no", "judge_sees_reference": "no", **_BY_RUBRIC}
+    return [
+        JsonEntry({}, files[0].name).run("cognee" if number is None else f"cognee-run{number}", own, number, **facts)
+        for number, own in rows.items()
+    ]
 
 
 def _cognee_row(entry: JsonEntry) -> ResultRow:
@@ -95,15 +91,12 @@ def _cognee_row(entry: JsonEntry) -> ResultRow:
 
 def read_truememory(files: Sequence[ResultFile]) -> list[ImportedRun]:
     """Read TrueMemory's runs: votes on each answer against the reference. A file's name of its tier is ignored."""
-    runs = []
-    for file in files:
-        whole = file.entry()
-        system = whole.text("system") or "TrueMemory"
-        rows = [_truememory_row(entry) for entry in whole.entries("details")]
-        facts = {"judge_sees_question": "yes", "judge_sees_rubric": "no", "judge_sees_reference": "yes"}
-        facts |= {"reader": whole.text("answer_model"), "judge": whole.text("judge_model"), "gold_in_prompt": "no"}
-        runs.append(whole.run(system, rows, system=system, **facts))
-    return runs
+    whole = files[0].entry()
+    system = whole.text("system") or "TrueMemory"
+    rows = [_truememory_row(entry) for entry in whole.entries("details")]
+    facts = {"judge_sees_question": "yes", "judge_sees_rubric": "no", "judge_sees_reference": "yes"}
+    facts |= {"reader": whole.text("answer_model"), "judge": whole.text("judge_model"), "gold_in_prompt": "no"}
+    return [whole.run(system, rows, system=system, **facts)]
 
 
 def _truememory_row(entry: JsonEntry) -> ResultRow:
@@ -120,17 +113,14 @@ def _truememory_row(entry: JsonEntry) -> ResultRow:
 
 def read_amb(files: Sequence[ResultFile]) -> list[ImportedRun]:
     """Read agent-memory-benchmark's outputs: a score per question."""
-    runs = []
-    for file in files:
-        whole = file.entry()
-        rows = [_amb_row(entry, whole.text("split")) for entry in whole.entries("results")]
-        provider, mode = whole.text("memory_provider"), whole.text("mode")
-        name = whole.text("run_name") or provider
-        facts = {"reader": whole.text("answer_llm"), "judge": whole.text("judge_llm")}
-        facts |= {"gold_in_prompt": "yes" if whole.get("oracle", bool) else "unknown"}
-        facts |= {"prompt": f"mode {mode}" if mode else ""}
-        runs.append(whole.run(f"{name}-{mode}" if mode else name, rows, system=provider or name, **facts))
-    return runs
+    whole = files[0].entry()
+    rows = [_amb_row(entry, whole.text("split")) for entry in whole.entries("results")]
+    provider, mode = whole.text("memory_provider"), whole.text("mode")
+    name = whole.text("run_name") or provider
+    facts = {"reader": whole.text("answer_llm"), "judge": whole.text("judge_llm")}
+    facts |= {"gold_in_prompt": "yes" if whole.get("oracle", bool) else "unknown"}
+    facts |= {"prompt": f"mode {mode}" if mode else ""}
+    return [whole.run(f"{name}-{mode}" if mode else name, rows, system=provider or name, **facts)]
 
 
 def _amb_row(entry: JsonEntry, tier: str) -> ResultRow:
@@ -153,33 +143,27 @@ def _joined(entry: JsonEntry, name: str) -> str:
 
 def read_memorybench(files: Sequence[ResultFile]) -> list[ImportedRun]:
     """Read reports of supermemory's memorybench: a score per question."""
-    runs = []
-    for file in files:
-        whole = file.entry()
-        tier = whole.text("benchmark").rpartition("-")[2]
-        names = {"question": "question", "answer": "hypothesis", "score": "score", "reference": "groundTruth"}
-        rows = [entry.row(**entry.renamed(**names), tier=tier) for entry in whole.entries("evaluations")]
-        provider = whole.text("provider") or "memorybench"
-        facts = {"reader": whole.text("answeringModel"), "judge": whole.text("judge")}
-        runs.append(whole.run(provider, rows, system=provider, **facts))
-    return runs
+    whole = files[0].entry()
+    tier = whole.text("benchmark").rpartition("-")[2]
+    names = {"question": "question", "answer": "hypothesis", "score": "score", "reference": "groundTruth"}
+    rows = [entry.row(**entry.renamed(**names), tier=tier) for entry in whole.entries("evaluations")]
+    provider = whole.text("provider") or "memorybench"
+    facts = {"reader": whole.text("answeringModel"), "judge": whole.text("judge")}
+    return [whole.run(provider, rows, system=provider, **facts)]
 
 
 def read_remnic(files: Sequence[ResultFile]) -> list[ImportedRun]:
     """Read remnic's reports: the score of a judge per question."""
-    runs = []
-    for file in files:
-        whole = file.entry()
-        rows = [
-            task.row(
-                **task.renamed(question="question", answer="actual", reference="expected"),
-                **task.entry("scores").renamed(score="llm_judge"),
-                **task.entry("details").renamed(rubric="rubric", tier="scale"),
-            )
-            for task in whole.entry("results").entries("tasks")
-        ]
-        runs.append(whole.run("remnic", rows, system="remnic"))
-    return runs
+    whole = files[0].entry()
+    rows = [
+        task.row(
+            **task.renamed(question="question", answer="actual", reference="expected"),
+            **task.entry("scores").renamed(score="llm_judge"),
+            **task.entry("details").renamed(rubric="rubric", tier="scale"),
+        )
+        for task in whole.entry("results").entries("tasks")
+    ]
+    return [whole.run("remnic", rows, system="remnic")]
 
 
 def read_by_ability(files: Sequence[ResultFile]) -> list[ImportedRun]:
@@ -197,7 +181,10 @@ def read_by_ability(files: Sequence[ResultFile]) -> list[ImportedRun]:
     if verdicts and [place for place, _ in verdicts] != [place for place, _ in answers]:
         raise UserError(f"{files[0].name}: answers and verdicts of other questions than one another; give one run's.")
     pairs = zip(answers, verdicts or answers, strict=True)
-    rows = [_row_by_ability(JsonEntry({**one.value, **two.value}, two.place)) for (_, one), (_, two) in pairs]
+    rows = [
+        _row_by_ability(JsonEntry({**answer.value, **verdict.value}, verdict.place))
+        for (_, answer), (_, verdict) in pairs
+    ]
     memmachine = any("criterion_scores" in entry.value for _, entry in answers)
     label = "memmachine" if memmachine else Path(files[0].name).stem
     facts = {"system": "MemMachine"} if memmachine else {"judge_sees_question": "no"}
@@ -222,7 +209,9 @@ def _row_by_ability(entry: JsonEntry) -> ResultRow:
     nuggets: list[dict[str, Any]] = [
         {"score": score, "reason": reason} for score, reason in zip_longest(scores, reasons[: len(scores)])
     ]
-    nuggets = nuggets or [one.renamed(score="score", reason="reason") for one in entry.entries("llm_judge_responses")]
+    nuggets = nuggets or [
+        reply.renamed(score="score", reason="reason") for reply in entry.entries("llm_judge_responses")
+    ]
     ordering = entry.value if "tau_norm" in entry.value else entry.entry("event_ordering").value
     scored = next((entry.value[name] for name in ("llm_judge_score", "llm_score") if name in entry.value), None)
     return entry.row(
@@ -236,14 +225,14 @@ def _row_by_ability(entry: JsonEntry) -> ResultRow:
 
 def read_honcho(files: Sequence[ResultFile]) -> list[ImportedRun]:
     """Read Honcho's benchmark summaries: a verdict per nugget, all of a question from one call."""
-    rows = []
-    for file in files:
-        whole = isinstance(file.value, dict)
-        conversations = file.entry().entries("detailed_results") if whole else file.lines("item")
-        for conversation in conversations:
-            tier = conversation.text("context_length")
-            rows += [_honcho_row(entry, tier) for entry in conversation.entries("question_results")]
-    return [JsonEntry({}, files[0].name).run("honcho", rows, system="Honcho", **_BY_RUBRIC)]
+    file = files[0]
+    whole = isinstance(file.value, dict)
+    rows = [
+        _honcho_row(entry, conversation.text("context_length"))
+        for conversation in (file.entry().entries("detailed_results") if whole else file.lines("item"))
+        for entry in conversation.entries("question_results")
+    ]
+    return [JsonEntry({}, file.name).run("honcho", rows, system="Honcho", **_BY_RUBRIC)]
 
 
 def _honcho_row(entry: JsonEntry, tier: str) -> ResultRow:
@@ -356,21 +345,17 @@ def _with_verdicts(files: Sequence[ResultFile]) -> list[list[ResultFile]]:
 
 
 def read_neutral(files: Sequence[ResultFile]) -> list[ImportedRun]:
-    """Read files in the neutral form, one run each."""
-    runs = []
+    """Read a file in the neutral form."""
     advice = "see docs/publishing-results.md."
-    for file in files:
-        first, *rest = file.lines()
-        header = checked(Header, first.value, f"{first.place}: ", advice)
-        rows = [checked(ResultRow, line.value, f"{line.place}: ", advice) for line in rest]
-        rows = [row if row.tier else row.model_copy(update={"tier": header.tier}) for row in rows]
-        label = header.system if header.run is None else f"{header.system}-run{header.run}"
-        facts = header.model_dump(include=set(Provenance.model_fields))
-        runs.append(first.run(label, rows, header.run, **facts))
-    return runs
+    first, *rest = files[0].lines()
+    header = checked(Header, first.value, f"{first.place}: ", advice)
+    rows = [checked(ResultRow, line.value, f"{line.place}: ", advice) for line in rest]
+    rows = [row if row.tier else row.model_copy(update={"tier": header.tier}) for row in rows]
+    label = header.system if header.run is None else f"{header.system}-run{header.run}"
+    return [first.run(label, rows, header.run, **header.model_dump(include=set(Provenance.model_fields)))]
 
 
-READERS: Mapping[str, Callable[[Sequence[ResultFile]], list[ImportedRun]]] = {
+READERS: Mapping[str, Callable[[Sequence[ResultFile]], list[ImportedRun]]] = {  # each reads a group of `group_files`
     "mem0": read_mem0,
     "cognee": read_cognee,
     "truememory": read_truememory,

@@ -8,31 +8,20 @@ import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from beam_field.formats import READERS, group_files, recognise_format
-from beam_field.matching import MatchedRun, match_run
-from beam_field.results import ImportedRun, ResultFile, folder_name
+from beam_field.matching import ImportedArm, details_text, match_run
+from beam_field.results import ImportedRun, ResultFile
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arm_folder import MANIFEST, Manifest, manifest_over, read_manifest
+from beamlib.evaluate.arm_folder import MANIFEST, Manifest, read_manifest
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.imported import DETAILS, Imported, ImportedQuestion, Provenance, question_set
-from beamlib.evaluate.run_store import (
-    ANSWERS,
-    JUDGEMENTS,
-    ConversationRecord,
-    UnitOutput,
-    checked,
-    made_by,
-    write_manifest,
-)
+from beamlib.evaluate.imported import DETAILS, Provenance
+from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, checked, write_manifest
 from beamlib.files import inside, parse_json, refuse_lfs_pointer, sha256, to_json, write_text
 from beamlib.scoring.protocols import NOT_COMPUTABLE, PROTOCOLS, REPORTED
-from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 from beamlib.text import count
 
@@ -42,25 +31,6 @@ _MOST_VALUES = 1 << 24
 """Commas and opening brackets: the memory of a JSON value grows with these, up to 24 times its bytes."""
 _MOST_RUNS = 100
 _MOST_SHOWN = 10
-ORIGIN = "questions of the released data, matched by tier and exact text; conversations not at hand"
-
-
-@dataclass(frozen=True)
-class ImportedArm:
-    """One run as a run folder holds it, in the folder of its arm below `part`."""
-
-    part: str
-    arm: Arm
-    manifest: Manifest
-    answers: tuple[Answer, ...]
-    judgements: tuple[Judgement, ...]
-    details: tuple[ImportedQuestion, ...]
-
-    @property
-    def imported(self) -> Imported:
-        """The record of the import."""
-        assert self.manifest.imported is not None
-        return self.manifest.imported
 
 
 def read_source(path: Path) -> tuple[ResultFile, str]:
@@ -150,8 +120,7 @@ def read_runs(
     """
     if form and form not in READERS:
         raise UserError(f"--format: {form!r} is not one of {', '.join(READERS)}; choose one of these.")
-    stated = dict(stated or {})
-    checked(Provenance, stated, "what is stated of the runs: ", "state it otherwise.")
+    checked(Provenance, dict(stated or {}), "what is stated of the runs: ", "state it otherwise.")
     digests: dict[str, str] = {}
     names: dict[str, str] = {}
     groups: dict[str, list[ResultFile]] = {}
@@ -174,68 +143,13 @@ def read_runs(
     if not runs:
         raise UserError(f"{files[0]}: it holds no results; name a file that does.")
     return _number_repeats(
-        [_arm(name, run, hashes, part, stated) for name, run, hashes in runs for part in match_run(run, hashes, table)]
+        [arm for name, run, hashes in runs for arm in match_run(run, name, hashes, stated or {}, table)]
     )
 
 
 def _shown_name(file: ResultFile) -> str:
     """Return a file's name without its folder as valid text."""
     return os.fsencode(Path(file.name).name).decode("utf-8", "replace")
-
-
-def _arm(
-    form: str, run: ImportedRun, hashes: dict[str, str], matched: MatchedRun, stated: Mapping[str, str]
-) -> ImportedArm:
-    facts: dict[str, Any] = {**run.provenance.model_dump(), **stated}
-    if matched.shipped is not None:
-        known = {name: getattr(matched.shipped, name) for name in Provenance.model_fields}
-        facts |= {name: value for name, value in known.items() if value not in ("", "unknown")}
-    imported = Imported(
-        **facts,
-        **matched.facts,
-        format=form,
-        shipped=matched.shipped.name if matched.shipped else "",
-        number=run.number,
-        files=hashes,
-        details_sha256=sha256(_details_text(matched.details)),
-    )
-    arm = Arm(memory="imported", target=folder_name(run.label))
-    part = f"{matched.tier.lower()}-{folder_name(imported.reader or 'unknown')}-imported"
-    manifest = _manifest(arm, matched, imported)
-    return ImportedArm(part, arm, manifest, matched.answers, matched.judgements, matched.details)
-
-
-def _details_text(details: Sequence[ImportedQuestion]) -> str:
-    return "".join(to_json(row.model_dump(mode="json", exclude_none=True)) + "\n" for row in details)
-
-
-def _manifest(arm: Arm, matched: MatchedRun, imported: Imported) -> Manifest:
-    conversations, answers, judgements = {}, {}, {}
-    pairs = zip(matched.answers, matched.judgements, strict=True)
-    for key, group in groupby(pairs, lambda pair: pair[0].conversation_id):
-        own_answers, own_judgements = map(list, zip(*group, strict=True))
-        probes = question_set([answer.probe_id for answer in own_answers])
-        record = ConversationRecord(variant="unknown", sha256="", questions_sha256=probes, origin=ORIGIN)
-        conversations[key] = record
-        answers[key] = UnitOutput(own_answers, record).sha256
-        judgements[key] = UnitOutput(own_judgements, record).sha256
-    source = sha256(to_json([imported.format, imported.files, arm.name]))
-    fields = {
-        "arm": arm.name,
-        "size": matched.tier,
-        "configuration": (),
-        "settings": {"arm": arm.model_dump()},
-        "reader": imported.reader or "unknown",
-        "judge": imported.judged_by,
-        "models": {},
-        "prompts": {},
-        "token_counter": "that of the source",
-        "answers_key": source,
-        "judgements_key": source,
-        "imported": imported,
-        **made_by(),
-    }
-    return manifest_over(fields, conversations, {}, answers, judgements)
 
 
 def _number_repeats(arms: Sequence[ImportedArm]) -> list[ImportedArm]:
@@ -265,7 +179,7 @@ def write_runs(arms: Sequence[ImportedArm], run: Path) -> list[Path]:
         for name, records in ((ANSWERS, own.answers), (JUDGEMENTS, own.judgements)):
             lines = (to_json(row.model_dump(mode="json")) + "\n" for row in records)
             write_text(folder / f"{name}.jsonl", "".join(lines))
-        write_text(folder / DETAILS, _details_text(own.details))
+        write_text(folder / DETAILS, details_text(own.details))
         write_manifest(folder / MANIFEST, own.manifest)
     return folders
 

@@ -1,18 +1,18 @@
-"""Match rows of the neutral form to released questions and turn them into answers, judgements and details."""
+"""Match rows of the neutral form to released questions and turn them into arms: answers, judgements, details."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from beam_field.results import ImportedRun, OrderedEvent, ResultRow, one_line
+from beam_field.results import ImportedRun, OrderedEvent, ResultRow, folder_name, one_line
 from beam_field.sources import (
     QUESTIONS,
-    PublishedRun,
     ReleasedQuestion,
     match_shipped,
     placeholder,
@@ -22,7 +22,11 @@ from beam_field.sources import (
 from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.imported import ImportedQuestion
+from beamlib.evaluate.arm_folder import Manifest, manifest_over
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.imported import Imported, ImportedQuestion, Provenance, question_set
+from beamlib.evaluate.run_store import ConversationRecord, UnitOutput, made_by
+from beamlib.files import sha256, to_json
 from beamlib.scoring.protocols import NOT_COMPUTABLE
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, Parser, Reported
 
@@ -35,25 +39,41 @@ _STEPS = (None, 0.0, 0.5, 1.0)
 """The scores that a verdict can have here."""
 
 
+ORIGIN = "questions of the released data, matched by tier and exact text; conversations not at hand"
+
+
 @dataclass(frozen=True)
-class MatchedRun:
-    """The rows of one run at one tier as records, by conversation and question.
+class ImportedArm:
+    """One run as a run folder holds it, in the folder of its arm below `part`."""
 
-    `facts` are the fields of `Imported` that say what matched; `shipped` is the shipped run with these verdicts.
-    """
-
-    tier: str
+    part: str
+    arm: Arm
+    manifest: Manifest
     answers: tuple[Answer, ...]
     judgements: tuple[Judgement, ...]
     details: tuple[ImportedQuestion, ...]
-    facts: Mapping[str, Any]
-    shipped: PublishedRun | None
+
+    @property
+    def imported(self) -> Imported:
+        """The record of the import."""
+        assert self.manifest.imported is not None
+        return self.manifest.imported
 
 
-def match_run(run: ImportedRun, files: Iterable[str], table: Path | None = None) -> list[MatchedRun]:
-    """Match the rows of a run by tier and exact text, or by probe id; return one run per tier.
+def match_run(
+    run: ImportedRun, form: str, files: Mapping[str, str], stated: Mapping[str, str], table: Path | None = None
+) -> list[ImportedArm]:
+    """Match the rows of a run to released questions, by tier and exact text or by probe id; return an arm per tier.
 
-    Raises `UserError` where no row is a released question.
+    Args:
+        run: The run.
+        form: The format of its files.
+        files: The SHA-256 of each file by name.
+        stated: Fields of `Provenance` that the user states.
+        table: Another table of questions than the shipped one.
+
+    Raises:
+        UserError: No row is a released question.
     """
     known = released_questions(table or QUESTIONS)
     by_probe = {question.probe_id: question for question in known.values()}
@@ -77,10 +97,11 @@ def match_run(run: ImportedRun, files: Iterable[str], table: Path | None = None)
             f"{', '.join(files)}: none of its {len(run.rows)} questions is a released one; imported questions must "
             "have the exact texts of BEAM's questions."
         )
-    ordered = sorted(tiers, key=SIZES.index)
+    facts = {**run.provenance.model_dump(), **stated, "format": form, "number": run.number, "files": files}
+    first = min(tiers, key=SIZES.index)
     return [
-        _records(tier, tiers[tier], known, unmatched if tier == ordered[0] else [], twice.get(tier, []))
-        for tier in ordered
+        _arm(run.label, facts, tier, tiers[tier], known, unmatched if tier == first else [], twice.get(tier, []))
+        for tier in sorted(tiers, key=SIZES.index)
     ]
 
 
@@ -95,31 +116,78 @@ def _usual_tier(rows: Sequence[ResultRow], known: Mapping[str, ReleasedQuestion]
     return max(SIZES, key=lambda size: sum(question_hash(size, text) in known for text in texts))
 
 
-def _records(
+def _arm(
+    label: str,
+    facts: Mapping[str, Any],
     tier: str,
     rows: Mapping[str, ResultRow],
     known: Mapping[str, ReleasedQuestion],
     unmatched: Sequence[str],
     twice: Sequence[str],
-) -> MatchedRun:
+) -> ImportedArm:
+    """Turn the rows of one tier into records, and say what matched and what did not."""
     matched = [question for question in known.values() if question.probe_id in rows]
     matched.sort(key=lambda question: question.conversation_id)  # as folders have them; questions keep their order
     conversations = {question.conversation_id for question in matched}
-    there = [question.probe_id for question in known.values() if question.conversation_id in conversations]
+    expected = [question.probe_id for question in known.values() if question.conversation_id in conversations]
     pairs = [(question, rows[question.probe_id]) for question in matched]
     judgements = [_judgement(question, row) for question, row in pairs]
-    facts = {
-        "kinds": dict(Counter("failed" if own.unscored else next(iter(_parts(own)), "none") for own in judgements)),
-        "unmatched_count": len(unmatched),
-        "unmatched": tuple(shorten(one_line(text), 100, placeholder=" ...") for text in unmatched[:_MOST_NAMED]),
-        "twice": tuple(twice),
-        "missing": tuple(probe for probe in there if probe not in rows),
-        "other_rubric": tuple(own.probe_id for own, row in pairs if _nuggets(row) not in (0, own.nuggets)),
-    }
     answers = tuple(_answer(question, row) for question, row in pairs)
     details = tuple(_details(question, row) for question, row in pairs)
     shipped = match_shipped(judgements, {question.probe_id: len(row.answer or "") for question, row in pairs})
-    return MatchedRun(tier, answers, tuple(_mark_gaps(judgements)), details, facts, shipped)
+    if shipped is not None:
+        source = {name: getattr(shipped, name) for name in Provenance.model_fields}
+        facts = {**facts, **{name: value for name, value in source.items() if value not in ("", "unknown")}}
+    imported = Imported(
+        **facts,
+        kinds=dict(Counter("failed" if own.unscored else next(iter(_parts(own)), "none") for own in judgements)),
+        unmatched_count=len(unmatched),
+        unmatched=tuple(shorten(one_line(text), 100, placeholder=" ...") for text in unmatched[:_MOST_NAMED]),
+        twice=tuple(twice),
+        missing=tuple(probe for probe in expected if probe not in rows),
+        other_rubric=tuple(own.probe_id for own, row in pairs if _nuggets(row) not in (0, own.nuggets)),
+        shipped=shipped.name if shipped else "",
+        details_sha256=sha256(details_text(details)),
+    )
+    arm, judged = Arm(memory="imported", target=folder_name(label)), tuple(_mark_gaps(judgements))
+    part = f"{tier.lower()}-{folder_name(imported.reader or 'unknown')}-imported"
+    return ImportedArm(part, arm, _manifest(arm, tier, answers, judged, imported), answers, judged, details)
+
+
+def details_text(details: Sequence[ImportedQuestion]) -> str:
+    """Return the content of the file `DETAILS`."""
+    return "".join(to_json(row.model_dump(mode="json", exclude_none=True)) + "\n" for row in details)
+
+
+def _manifest(
+    arm: Arm, tier: str, all_answers: Sequence[Answer], all_judgements: Sequence[Judgement], imported: Imported
+) -> Manifest:
+    conversations, answers, judgements = {}, {}, {}
+    pairs = zip(all_answers, all_judgements, strict=True)
+    for key, group in groupby(pairs, lambda pair: pair[0].conversation_id):
+        own_answers, own_judgements = map(list, zip(*group, strict=True))
+        probes = question_set([answer.probe_id for answer in own_answers])
+        record = ConversationRecord(variant="unknown", sha256="", questions_sha256=probes, origin=ORIGIN)
+        conversations[key] = record
+        answers[key] = UnitOutput(own_answers, record).sha256
+        judgements[key] = UnitOutput(own_judgements, record).sha256
+    source = sha256(to_json([imported.format, imported.files, arm.name]))
+    fields = {
+        "arm": arm.name,
+        "size": tier,
+        "configuration": (),
+        "settings": {"arm": arm.model_dump()},
+        "reader": imported.reader or "unknown",
+        "judge": imported.judged_by,
+        "models": {},
+        "prompts": {},
+        "token_counter": "that of the source",
+        "answers_key": source,
+        "judgements_key": source,
+        "imported": imported,
+        **made_by(),
+    }
+    return manifest_over(fields, conversations, {}, answers, judgements)
 
 
 def _nuggets(row: ResultRow) -> int:

@@ -12,14 +12,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from beam_memorycode.rules import Kind, Rule
-from beam_memorycode.talk import BANK, Part, Text, fillers, orders, people, read_bank, unique
-from beamlib.errors import UserError
+from beam_memorycode.talk import BANK, Part, Text, fillers, orders, people, read_bank
 
 _KINDS = r"functions|methods|classes"
 _NAMED = r"function argument|function|variable|method|attribute|class"
@@ -95,28 +93,28 @@ class Wording:
 def take_apart(text: str) -> Wording | None:
     """The `Wording` of an instruction's text, None where it has no known form."""
     for form, pattern in FORMS.items():
-        if found := pattern.fullmatch(text):
-            parts = found.groupdict()
+        if match := pattern.fullmatch(text):
+            parts = match.groupdict()
             noun = parts.get("object") or _SINGULAR.get(parts.get("objects") or "", "")
             return Wording(form, noun, parts["value"])
     return None
 
 
-def foreign(text: str, wanted: Sequence[Wording]) -> str:
+def foreign(text: str, wordings: Sequence[Wording]) -> str:
     """A coding instruction's mark in `text` that none of the wanted ones explains, "" where there is none.
 
     Looked for are quoted prefixes and suffixes, decorators, quoted modules and strings, and words such as docstring.
     """
-    values = [one.value for one in wanted]
-    known = {*values, "pedantic"} if any(one.form == "decorator" for one in wanted) else set(values)
+    values = [wording.value for wording in wordings]
+    known = {*values, "pedantic"} if any(wording.form == "decorator" for wording in wordings) else set(values)
     for pattern in _NAMES:
-        for found in pattern.finditer(text):
-            if found[1] not in known:
-                return found[0]
+        for match in pattern.finditer(text):
+            if match[1] not in known:
+                return match[0]
     for value, pattern_text in _TELLING.items():
-        said = re.search(pattern_text, text, re.IGNORECASE)
-        if said and value not in values:
-            return said[0]
+        word = re.search(pattern_text, text, re.IGNORECASE)
+        if word and value not in values:
+            return word[0]
     return ""
 
 
@@ -134,37 +132,10 @@ class Instruction(Part):
     texts: list[Text] = Field(min_length=1)
     conditions: list[str | bool | list[str | bool]] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _agrees(self) -> Instruction:
-        if len(self.texts) != len(self.conditions):
-            raise ValueError(f"has {len(self.texts)} texts and {len(self.conditions)} conditions")
-        for text, condition in zip(self.texts, self.conditions, strict=True):
-            wording = take_apart(text)
-            if wording is None:
-                raise ValueError(f"the text {text!r:.80} has none of the known forms (wordings.FORMS)")
-            if wording.object and not self.kind.startswith(wording.object):
-                raise ValueError(f"the text {text!r:.80} is not about the kind {self.kind!r}")
-            if isinstance(condition, list) and not _names_one(condition):
-                raise ValueError(f"the condition {condition!r:.80} is not [name, true]")
-            if isinstance(condition, str):
-                _compiles(condition)
-        return self
-
     def rule(self, value: int) -> Rule:
         """The check of a value."""
         condition = self.conditions[value]
         return Rule(self.kind, (str(condition[0]), True) if isinstance(condition, list) else condition)
-
-
-def _names_one(condition: list[str | bool]) -> bool:
-    return len(condition) == 2 and isinstance(condition[0], str) and condition[1] is True
-
-
-def _compiles(pattern: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"the condition {pattern!r:.80} is no regular expression ({error})") from None
 
 
 class _Instructions(Part):
@@ -172,37 +143,29 @@ class _Instructions(Part):
 
 
 @cache
-def instructions(folder: Path = BANK) -> tuple[Instruction, ...]:
-    """The instructions, by id, which count from 0. A `UserError` names what is wrong with the file."""
-    path = folder / "instructions.toml"
-    found = sorted(read_bank(path, _Instructions).instruction, key=lambda one: one.id)
-    unique(path, "the id", [one.id for one in found])
-    unique(path, "the text", [text for one in found for text in one.texts])
-    unique(path, "the query", [one.query for one in found])
-    if [one.id for one in found] != list(range(len(found))):
-        raise UserError(f"{path}: the ids do not count from 0 without a gap; renumber them.")
-    return tuple(found)
+def instructions() -> tuple[Instruction, ...]:
+    """Return the instructions by id; ids count from 0."""
+    return tuple(read_bank(BANK / "instructions.toml", _Instructions).instruction)
 
 
 Seeds = dict[Literal["contexts", "personas", "instructions", "fillers", "fillers_instruction"], Any]
 
 
-def topics_json(folder: Path = BANK) -> Seeds:
-    """All seeds as the authors' `topics.json` holds them."""
-    found = people(folder)
+def topics_json() -> Seeds:
+    """Return all seeds as the authors' `topics.json` holds them."""
     return {
-        "contexts": [pair.model_dump() for pair in found.pairs],
-        "personas": {role: [one.text for one in getattr(found, role)] for role in ("mentor", "mentee")},
+        "contexts": [pair.model_dump() for pair in people().pairs],
+        "personas": {role: [entry.text for entry in getattr(people(), role)] for role in ("mentor", "mentee")},
         "instructions": [
             {
-                "id": one.id,
-                "text": one.texts,
-                "regex": [one.rule(value).as_json for value in range(len(one.texts))],
-                "eval_query": one.query,
-                "shuffle_updates": one.shuffle,
+                "id": entry.id,
+                "text": entry.texts,
+                "regex": [entry.rule(value).as_json for value in range(len(entry.texts))],
+                "eval_query": entry.query,
+                "shuffle_updates": entry.shuffle,
             }
-            for one in instructions(folder)
+            for entry in instructions()
         ],
-        "fillers": [{"id": one.id, "text": one.text} for one in fillers(folder)],
-        "fillers_instruction": [{"id": one.id, "text": one.texts} for one in orders(folder)],
+        "fillers": [{"id": entry.id, "text": entry.text} for entry in fillers()],
+        "fillers_instruction": [{"id": entry.id, "text": entry.texts} for entry in orders()],
     }

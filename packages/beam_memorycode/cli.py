@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -30,7 +31,7 @@ memorycode_app = task_group(
     judged=False,
 )
 
-VARIANTS = (
+VARIANT_HELP = (
     "How rules are read: released; all rules at once; every name, not the first; absent counts 0; absent counts "
     "1; unparsed left out; empty arguments or attributes are absent; attributes anywhere in __init__; from-"
     "imports count; a # in a string is no comment; all python fences joined."
@@ -57,28 +58,37 @@ def score(
     order: Annotated[
         str, typer.Option(help="dialogue-mean (the paper's Table 4), position-mean (released script) or rule-mean.")
     ] = "dialogue-mean",
-    variant: Annotated[str, typer.Option(help=VARIANTS)] = "released",
+    variant: Annotated[str, typer.Option(help=VARIANT_HELP)] = "released",
     as_json: Json = False,
 ) -> None:
     """Score the code that models wrote, as the paper's Table 4 does: in percent, with standard errors over dialogues.
 
     With one model, JSON holds instruction, session, short_history and long_history; with several, that per model.
     """
+    from beam_memorycode.dialogue_files import dialogues_revision
+    from beam_memorycode.memorycode_tables import own_table
     from beam_memorycode.outputs import OUTPUTS, outputs_in
-    from beam_memorycode.scored import tally, tally_text
+    from beam_memorycode.rule_scoring import ORDERS, VARIANTS, Order
+    from beam_memorycode.scored import score_data
+    from beamlib.errors import UserError
     from beamlib.places import ROOT
 
+    for option, value, known in (("--order", order, ORDERS), ("--variant", variant, VARIANTS)):
+        if value not in known:
+            raise UserError(f"{option}: {value!r:.60} does not exist; choose one of {'; '.join(known)}.")
     place = outputs or (ROOT / "runs" / name / "memorycode" / OUTPUTS if name else data)
-    found = outputs_in(place, model)
-    tallies = {name: tally(data, path, order, variant) for name, path in found.items()}
+    averaging, scoring = cast(Order, order), VARIANTS[variant]
+    models = score_data(data, outputs_in(place, model))
+    title = "MemoryCode" + ("" if variant == "released" else f", scored with the variant: {variant}")
+    table = own_table(models, title, dialogues_revision(models[0].items), averaging, scoring)
     if as_json:
-        for name, one in tallies.items():
-            for note in one.notes:
-                print(f"beamlib: {name}: {note}", file=sys.stderr)
-        values: dict[str, Any] = {name: one.as_json for name, one in tallies.items()}
-        print(to_json(values if len(values) > 1 else next(iter(values.values())), indent=2))
+        for line in table.footer:
+            print(f"beamlib: {line}", file=sys.stderr)
+        values = {own.name: own.summarised(averaging, scoring) for own in models}
+        columns = {name: {key: asdict(cell) for key, cell in own.items()} for name, own in values.items()}
+        print(to_json(columns if len(columns) > 1 else next(iter(columns.values())), indent=2))
     else:
-        print("\n\n".join(tally_text(name, one) for name, one in tallies.items()))
+        print(table.to_text(), end="")
 
 
 @memorycode_app.command("generate")

@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
-from beam_memorycode.outputs import numbered_files, numbered_rows, read_bounded
+from beam_memorycode.outputs import FETCH_AGAIN, numbered_files, numbered_rows, read_bounded
 from beam_memorycode.rules import DialogueRules, Kind, Rule
 from beamlib.errors import UserError
+from beamlib.evaluate.run_store import checked
 from beamlib.files import to_json, write_json
 
 DATASET = "dataset"
@@ -50,7 +52,7 @@ class _Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _null_is_left_out(cls, value: Any) -> Any:
-        return {name: one for name, one in value.items() if one is not None} if isinstance(value, dict) else value
+        return {name: item for name, item in value.items() if item is not None} if isinstance(value, dict) else value
 
 
 class _Context(_Strict):
@@ -61,15 +63,15 @@ class _Context(_Strict):
     mentee_persona: StrictStr = ""
 
 
-_Condition = StrictStr | StrictBool | tuple[StrictStr, StrictBool]
+_Rule = tuple[Kind, StrictStr | StrictBool | tuple[StrictStr, StrictBool]]
 
 
 class _Session(_Strict):
     type: list[TopicType] = []
     topic: list[StrictStr] = []
-    session_regex: list[tuple[Kind, _Condition]] = []
+    session_regex: list[_Rule] = []
     session_eval_query: list[StrictStr] = []
-    history_regex: list[tuple[Kind, _Condition]] = []
+    history_regex: list[_Rule] = []
     history_eval_query: list[StrictStr] = []
     session_length: Length = "medium"
     text: StrictStr | None = None
@@ -81,13 +83,14 @@ class _TextLine(_Strict):
 
 class _File(_Strict):
     context: _Context = _Context()
-    instructions: list[list[list[StrictInt] | StrictInt]] = []
+    instructions: list[list[tuple[StrictInt, StrictInt] | Literal[-1]]] = []
+    """Per session (id, value) of each mention, or `NOTHING`."""
     fillers: list[StrictInt | None] = []
     sessions: list[_Session] = Field(min_length=1)
 
 
 def load_dialogues(folder: Path) -> list[LoadedDialogue]:
-    """All dialogues of a data folder, by id. Bad input is a `UserError` that names file, field, value and remedy."""
+    """Load all dialogues of a data folder by id; raise `UserError` with file, field and remedy for bad input."""
     if (folder / TEMPLATES).is_file():
         return _load_bundle(folder)
     if (folder / DATASET).is_dir():
@@ -101,41 +104,37 @@ def load_dialogues(folder: Path) -> list[LoadedDialogue]:
 
 
 def _load_bundle(folder: Path) -> list[LoadedDialogue]:
-    texts = _texts(folder / TEXTS) if (folder / TEXTS).is_file() else {}
+    texts = {}
+    if (folder / TEXTS).is_file():
+        for where, number, row in numbered_rows(folder / TEXTS):
+            texts[number] = checked(_TextLine, row, f"{where}: ", FETCH_AGAIN).texts
     rows = numbered_rows(folder / TEMPLATES)
     items = [_item(number, row, where, texts.get(number)) for where, number, row in rows]
     return sorted(items, key=lambda item: item.dialogue.id)
 
 
-def _texts(path: Path) -> dict[int, list[str]]:
-    """What is said in the sessions of a bundle's dialogues, by dialogue id."""
-    texts = {}
-    for where, number, row in numbered_rows(path):
-        try:
-            texts[number] = _TextLine.model_validate(row).texts
-        except ValidationError:
-            raise UserError(f"{where}: texts is missing or wrong; fetch the file again.") from None
-    return texts
-
-
 def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -> LoadedDialogue:
-    try:
-        file = _File.model_validate(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UserError(f"{where}: {field} is {first['input']!r:.60}: {first['msg']}; correct it.") from None
-    if texts is not None and len(texts) != len(file.sessions):
-        raise UserError(f"{where}: {len(file.sessions)} sessions, but {TEXTS} has {len(texts)} for it; correct one.")
-    sessions = []
-    for place, session in enumerate(file.sessions):
-        text = session.text if texts is None else texts[place]
-        sessions.append(_session(session, _mentions(file, place, where), _filler(file, place), text, place, where))
-    last = file.sessions[-1]
+    file = checked(_File, value, f"{where}: ", "correct it.")
+    count, last = len(file.sessions), file.sessions[-1]
+    if texts is not None and len(texts) != count:
+        raise UserError(f"{where}: {count} sessions, but {TEXTS} has {len(texts)} for it; correct one.")
+    if file.instructions and len(file.instructions) != count:
+        raise UserError(f"{where}: instructions has {len(file.instructions)} entries for {count} sessions; correct it.")
     if bool(last.history_regex) != bool(last.history_eval_query):
         raise UserError(
             f"{where}: of history_regex and history_eval_query the last session has only one; add the other."
         )
+    fillers = [None if filler == NOTHING else filler for filler in file.fillers[:count]]
+    sessions = [
+        _session(
+            session,
+            tuple(Mention(*entry) for entry in mentions or () if isinstance(entry, tuple)),
+            filler,
+            session.text if texts is None else texts[place],
+            f"{where}: sessions.{place}",
+        )
+        for place, (session, mentions, filler) in enumerate(zip_longest(file.sessions, file.instructions, fillers))
+    ]
     context = Setting(**file.context.model_dump())
     dialogue = Dialogue(number, context, tuple(sessions), tuple(last.history_eval_query))
     rules = tuple(tuple(Rule(*rule) for rule in session.session_regex) for session in file.sessions)
@@ -143,7 +142,7 @@ def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -
 
 
 def _session(
-    session: _Session, mentions: tuple[Mention, ...], filler: int | None, text: str | None, place: int, where: str
+    session: _Session, mentions: tuple[Mention, ...], filler: int | None, text: str | None, where: str
 ) -> Session:
     count = len(session.session_regex)
     topics = tuple(Topic(*pair) for pair in zip(session.type, session.topic, strict=False))
@@ -157,36 +156,13 @@ def _session(
     ):
         if length != count:
             raise UserError(
-                f"{where}: sessions.{place}: {name} does not agree with the {count} entries of session_regex; "
-                "correct one of the two."
+                f"{where}: {name} does not agree with the {count} entries of session_regex; correct one of the two."
             )
     return Session(topics, mentions, tuple(session.session_eval_query), session.session_length, filler, text)
 
 
-def _mentions(file: _File, place: int, where: str) -> tuple[Mention, ...]:
-    if not file.instructions:
-        return ()
-    if len(file.instructions) != len(file.sessions):
-        raise UserError(
-            f"{where}: instructions has {len(file.instructions)} entries for {len(file.sessions)} sessions; correct it."
-        )
-    found = []
-    for entry in file.instructions[place]:
-        if entry == NOTHING:
-            continue
-        if not isinstance(entry, list) or len(entry) != 2:
-            raise UserError(f"{where}: instructions.{place} is {entry!r:.40}, not [id, value index]; correct it.")
-        found.append(Mention(*entry))
-    return tuple(found)
-
-
-def _filler(file: _File, place: int) -> int | None:
-    filler = file.fillers[place] if place < len(file.fillers) else NOTHING
-    return None if filler == NOTHING else filler
-
-
 def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
-    """A dialogue as the authors' files hold it; the `history_*` fields are filled in the last session alone."""
+    """Return a dialogue as the authors' files hold it; the `history_*` fields are filled in the last session alone."""
     dialogue, rules = item.dialogue, item.rules
     sessions = []
     for place, (session, checks) in enumerate(zip(dialogue.sessions, rules.sessions, strict=True)):
@@ -204,7 +180,7 @@ def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
     return {
         "context": asdict(dialogue.context),
         "instructions": [
-            [[one.instruction, one.value] for one in session.mentions] or [NOTHING] for session in dialogue.sessions
+            [list(astuple(mention)) for mention in session.mentions] or [NOTHING] for session in dialogue.sessions
         ],
         "fillers": [NOTHING if session.filler is None else session.filler for session in dialogue.sessions],
         "sessions": sessions,
@@ -217,15 +193,15 @@ def write_dialogue(folder: Path, item: LoadedDialogue) -> Path:
 
 
 def dialogues_revision(items: Sequence[LoadedDialogue]) -> str:
-    """What the dialogues are: the published set by its commit, any other by a hash of its queries and rules.
+    """Name the dialogues: the published set by its commit, any other by a hash of its queries and rules.
 
-    What is said in them does not count, so that a bundle without texts and the authors' repository are the same.
+    Texts do not count, so that a bundle without texts and the authors' repository are the same.
     """
     digest = hashlib.sha256()
     for item in items:
         value = dialogue_json(item)
-        sessions = [{name: one[name] for name in _CHECKED} for one in value["sessions"]]
+        sessions = [{name: session[name] for name in _CHECKED} for session in value["sessions"]]
         text = to_json([item.dialogue.id, value["instructions"], sessions])
         digest.update(text.encode("utf-8", "surrogatepass"))  # JSON can hold what is no text
-    found = digest.hexdigest()
-    return PUBLISHED_REVISION if found == PUBLISHED_SHA256 else f"sha256 {found[:16]}, {len(items)} dialogues"
+    sha256 = digest.hexdigest()
+    return PUBLISHED_REVISION if sha256 == PUBLISHED_SHA256 else f"sha256 {sha256[:16]}, {len(items)} dialogues"

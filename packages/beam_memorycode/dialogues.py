@@ -136,12 +136,12 @@ def conversation_of(dialogue: Dialogue) -> Conversation:
     for place, session in enumerate(dialogue.sessions):
         if session.text is None:
             raise UserError(f"{dialogue.name}: session {place} has no text, so no memory can read it; give the texts.")
-        said = list(_messages(session.text, dialogue.context))
-        if said and said[0][0] == "assistant":
-            said.insert(0, ("user", ""))
-        if said and said[-1][0] == "user":
-            said.append(("assistant", ""))
-        messages = [Message(next(ids), role, text, "main_question" if role == "user" else None) for role, text in said]
+        texts = list(_messages(session.text, dialogue.context))
+        if texts and texts[0][0] == "assistant":
+            texts.insert(0, ("user", ""))
+        if texts and texts[-1][0] == "user":
+            texts.append(("assistant", ""))
+        messages = [Message(next(ids), role, text, "main_question" if role == "user" else None) for role, text in texts]
         turns = tuple(Turn(pair) for pair in zip(messages[::2], messages[1::2], strict=True))
         batches.append(Batch(number=place + 1, turns=turns))
     content = [[message.content for turn in batch.turns for message in turn.messages] for batch in batches]
@@ -159,15 +159,15 @@ def _messages(text: str, context: Setting) -> Iterator[tuple[Role, str]]:
     names: dict[str, Role] = {context.mentor: "user", context.mentee: "assistant"}
     speaker = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     before, *pieces = re.split(rf"^(?=[^\S\n]*(?:{speaker})[^\S\n]*:)", text, flags=re.MULTILINE)
-    held: list[str] = [before.strip()] if before.strip() else []
+    waiting: list[str] = [before.strip()] if before.strip() else []
     role: Role = "user"
     for piece in pieces:
-        said = piece.strip()
-        speaks = names[said.partition(":")[0].rstrip()]
-        if held and speaks != role:
-            yield role, "\n\n".join(held)
-            held = []
+        words = piece.strip()
+        speaks = names[words.partition(":")[0].rstrip()]
+        if waiting and speaks != role:
+            yield role, "\n\n".join(waiting)
+            waiting = []
         role = speaks
-        held.append(said)
-    if held:
-        yield role, "\n\n".join(held)
+        waiting.append(words)
+    if waiting:
+        yield role, "\n\n".join(waiting)

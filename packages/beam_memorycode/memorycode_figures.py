@@ -111,8 +111,8 @@ def verdict_frame(model: ScoredModel) -> pd.DataFrame:
 
 def applied_rules(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The rows of a verdict frame whose objects are there, with whether the rule `held`."""
-    found = verdicts[verdicts["verdict"] != RuleVerdict.ABSENT.value]
-    return found.assign(held=found["verdict"] == RuleVerdict.PASS.value)
+    applied = verdicts[verdicts["verdict"] != RuleVerdict.ABSENT.value]
+    return applied.assign(held=applied["verdict"] == RuleVerdict.PASS.value)
 
 
 def form_of(rule: Rule) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from beam_memorycode.rule_scoring import COLUMNS, ORDERS, VARIANTS, Order, Summary, Variant
+from beam_memorycode.rule_scoring import COLUMNS, ORDERS, RELEASED, VARIANTS, Order, Summary, Variant
 from beam_memorycode.scored import COLUMN_LABELS, Cell, Published, ScoredModel
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.table import Table
@@ -26,59 +26,65 @@ _RECOMPUTED_NOTES = (
 )
 
 
-def table4(models: Sequence[ScoredModel], revision: str, published: Published | None = None) -> Table:
-    """Table 4: what was printed, and beside it what the outputs at hand give, for each of the paper's models.
+def table4(models: Sequence[ScoredModel], revision: str) -> Table:
+    """Show Table 4 as printed, and beside it what the outputs at hand give, for each of the paper's models.
 
-    A model of the paper whose outputs are not at hand has its printed row alone; models without a row are left out.
-    `revision` is what the outputs at hand were given for.
+    A model of the paper whose outputs are not at hand has its printed row alone. Models without a row are left out.
+    `revision` names the dialogues that the outputs answer.
     """
-    printed = published or Published()
+    printed = Published()
     known = {model.row: model for model in models if model.row}
     rows: list[tuple[str, ...]] = []
     for row in printed.models:
         cells = [printed.scores[row, column] for column in COLUMNS]
         rows.append((row, "published", *map(str, cells)))
         if row in known:
-            found = [known[row].summary[column] for column in COLUMNS]
-            rows.append((row, "recomputed", *map(_cell, found)))
-            rows.append((row, "difference", *(_difference(a, b) for a, b in zip(found, cells, strict=True))))
-            rows.append((row, "n; unscored; not Python", *map(_counts, found)))
+            summaries = [known[row].summary[column] for column in COLUMNS]
+            rows.append((row, "recomputed", *map(_cell, summaries)))
+            rows.append((row, "difference", *(_difference(a, b) for a, b in zip(summaries, cells, strict=True))))
+            rows.append((row, "n; unscored; not Python", *map(_counts, summaries)))
     notes = _TABLE4_NOTES if not known else (*_footer([], revision), *_TABLE4_NOTES, *_RECOMPUTED_NOTES)
     return _table("MemoryCode, Table 4: published, and recomputed from the outputs at hand", ("Model", ""), rows, notes)
 
 
-def own_table(models: Sequence[ScoredModel], title: str, revision: str) -> Table:
-    """Runs that have no row in the paper (the stand-in, memories, other models): the columns of Table 4."""
+def own_table(
+    models: Sequence[ScoredModel],
+    title: str,
+    revision: str,
+    order: Order = "dialogue-mean",
+    variant: Variant = RELEASED,
+) -> Table:
+    """Show the columns of Table 4 for outputs that are not compared with the paper's."""
     rows: list[tuple[str, ...]] = []
     for model in models:
-        found = [model.summary[column] for column in COLUMNS]
-        rows.append((model.name, "score", *map(_cell, found)))
-        rows.append((model.name, "n; unscored; not Python", *map(_counts, found)))
-    note = "Percent ± standard error over dialogues; averaging: dialogue-mean."
+        summary = model.summarised(order, variant)
+        cells = [summary[column] for column in COLUMNS]
+        rows.append((model.name, "score", *map(_cell, cells)))
+        rows.append((model.name, "n; unscored; not Python", *map(_counts, cells)))
+    note = f"Percent ± standard error over dialogues; averaging: {order}."
     return _table(title, ("Run", ""), rows, (*_footer(models, revision), note))
 
 
-def variant_table(models: Sequence[ScoredModel], revision: str, variants: Sequence[Variant] = VARIANTS) -> Table:
-    """What each way of scoring changes, in points; the first of `variants` is what the others are compared with."""
-    base, *others = variants
+def variant_table(models: Sequence[ScoredModel], revision: str) -> Table:
+    """Show what each way of scoring changes, in points, against the released one."""
     rows: list[tuple[str, ...]] = []
     for model in models:
-        start = model.summarised(variant=base)
-        rows.append((model.short, f"{base.name} (score)", *(_mean(start[column]) for column in COLUMNS)))
-        for variant in others:
-            found = model.summarised(variant=variant)
-            rows.append((model.short, variant.name, *(_change(found[column], start[column]) for column in COLUMNS)))
+        start = model.summary
+        rows.append((model.short, "released (score)", *(_mean(start[column]) for column in COLUMNS)))
+        for variant in list(VARIANTS.values())[1:]:
+            summary = model.summarised(variant=variant)
+            rows.append((model.short, variant.name, *(_change(summary[column], start[column]) for column in COLUMNS)))
     note = "Change in points against the released scoring, which is the one that Table 4 agrees with (dialogue-mean)."
     title = "How much the way of scoring matters"
     return _table(title, ("Model", "Scoring"), rows, (*_footer(models, revision), note))
 
 
-def order_table(models: Sequence[ScoredModel], revision: str, orders: Sequence[Order] = ORDERS) -> Table:
-    """The same scores by each order of averaging."""
+def order_table(models: Sequence[ScoredModel], revision: str) -> Table:
+    """Show the same scores by each order of averaging."""
     rows = [
         (model.short, order, *(_cell(model.summarised(order)[column]) for column in COLUMNS))
         for model in models
-        for order in orders
+        for order in ORDERS
     ]
     notes = (
         "dialogue-mean: mean over dialogues of the mean over their sessions (the paper's Table 4). position-mean: mean "
@@ -112,10 +118,10 @@ def _counts(summary: Summary) -> str:
     return f"{summary.n}; {summary.unscored}; {summary.not_parsed}"
 
 
-def _difference(found: Summary, printed: Cell) -> str:
-    if found.mean is None or found.stderr is None:
+def _difference(summary: Summary, printed: Cell) -> str:
+    if summary.mean is None or summary.stderr is None:
         return NOTHING
-    ours = Cell.of(found.mean, found.stderr)
+    ours = Cell.of(summary.mean, summary.stderr)
     return f"{_signed(ours.mean - printed.mean)}, {_signed(ours.stderr - printed.stderr)}"
 
 
@@ -123,15 +129,15 @@ def _signed(value: Decimal) -> str:
     return "0" if value == 0 else f"{value:+}"
 
 
-def _change(found: Summary, start: Summary) -> str:
-    if found.mean is None or start.mean is None:
+def _change(summary: Summary, start: Summary) -> str:
+    if summary.mean is None or start.mean is None:
         return NOTHING
-    change = round(found.mean - start.mean, 2)
+    change = round(summary.mean - start.mean, 2)
     return f"{change:+.2f}" if change else "0"
 
 
 def at_hand(models: Sequence[ScoredModel]) -> Mapping[str, Any]:
-    """Which outputs a notebook found: by model, what it is called in Table 4 and how many dialogues and answers."""
+    """Return by model its row of Table 4 and how many dialogues and answers it has."""
     return {
         model.name: {
             "row of Table 4": model.row or NOTHING,

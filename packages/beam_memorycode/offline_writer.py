@@ -1,9 +1,7 @@
 """The offline writer: conversations by rules, from phrases of our own. It is not a language model.
 
-It answers the prompt `memorycode_conversation` and sees the prompt's variables alone, so it has to read the agenda, the
-lines of text that say what a conversation is about. Composing and reading them are side by side here, and a test holds
-them together. The same variables give the same conversation. How many conversations came before turns each pool of
-phrases on, so that those of one dialogue differ.
+It answers the prompt `memorycode_conversation` for the sessions of one dialogue. The same variables give the same
+conversation. The number of earlier conversations moves each pool of phrases on, so that those of one dialogue differ.
 """
 
 from __future__ import annotations
@@ -19,9 +17,6 @@ from beam_memorycode.talk import Persona, Phrases, Subject, fillers, orders, peo
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.text import count_tokens
 
-_FIRST = "They meet for the first time."
-_ONE = "They have had one conversation before this one."
-_TALK = "First they talk about this: "
 _AGAIN = " They have discussed it in an earlier conversation and return to it."
 _CHANGES = " This changes what was said in an earlier conversation."
 _CODE = (
@@ -37,86 +32,37 @@ _NONE = "No coding instruction comes up."
 
 
 def describe_meeting(before: int) -> str:
-    """How many conversations of the two came before this one; the released prompts count one too many."""
+    """Say how many conversations of the two came before this one; the released prompts count one too many."""
     if before < 2:
-        return _ONE if before else _FIRST
+        return "They have had one conversation before this one." if before else "They meet for the first time."
     return f"They have had {before} conversations before this one."
 
 
-def read_meeting(text: str) -> int:
-    """The number that `describe_meeting` told; 0 for a text that tells none."""
-    if text == _ONE:
-        return 1
-    found = re.search(r"\d+", text)
-    return int(found[0]) if found else 0
-
-
 def compose_agenda(session: Session, context: Setting) -> str:
-    """The agenda of a session: its filler, its coding instructions, and what must not occur."""
-    mentor, mentee = context.mentor, context.mentee
-    lines, general = [], False
-    coding = [topic for topic in session.topics if topic.coding]
-    for topic in session.topics:
-        if not topic.coding:
-            general = not topic.type.startswith("filler-instruction")
-            lines.append(_filler(topic, general, mentor, mentee))
+    """Write the agenda of a session: its filler, its coding instructions, and what must not occur."""
+    names = {"mentor": context.mentor, "mentee": context.mentee}
+    filler, coding = _filler(session.topics), [topic for topic in session.topics if topic.coding]
+    general = filler is not None and not filler.type.startswith("filler-instruction")
+    lines = []
+    if filler is not None and general:
+        lines.append(f"First they talk about this: {filler.text}.{_AGAIN if filler.type.endswith('update') else ''}")
+    elif filler is not None:
+        lines.append(_wish(filler, "", _CHANGES, context))
     if coding:
-        lines.append(("After that, " if general else "") + _CODE.format(mentor=mentor, mentee=mentee))
-        lines += [_wish(topic, "- ", _UPDATE.format(mentor=mentor), mentor, mentee) for topic in coding]
-    lines.append(_LIMITS.format(only=_ONLY if coding else _NONE, mentor=mentor, mentee=mentee))
+        lines.append(("After that, " if general else "") + _CODE.format(**names))
+        lines += [_wish(topic, "- ", _UPDATE.format(**names), context) for topic in coding]
+    lines.append(_LIMITS.format(only=_ONLY if coding else _NONE, **names))
     return "\n".join(lines)
 
 
-def _filler(topic: Topic, general: bool, mentor: str, mentee: str) -> str:
-    if general:
-        return f"{_TALK}{topic.text}.{_AGAIN if topic.type.endswith('update') else ''}"
-    return _wish(topic, "", _CHANGES, mentor, mentee)
-
-
-def _wish(topic: Topic, start: str, change: str, mentor: str, mentee: str) -> str:
+def _wish(topic: Topic, start: str, change: str, context: Setting) -> str:
     if topic.type.endswith("update"):
-        return f"{start}{mentor} now wants {mentee} to {topic.text}.{change}"
-    return f"{start}{mentor} wants {mentee} to {topic.text}."
-
-
-@dataclass(frozen=True, slots=True)
-class AskedSession:
-    """What the mentor wants the mentee to do, as after "to", and whether it changes something."""
-
-    text: str
-    update: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Agenda:
-    """An agenda read back: a general topic ("" for none; `again` if it is not new), an order, coding instructions."""
-
-    topic: str
-    again: bool
-    order: AskedSession | None
-    coding: tuple[AskedSession, ...]
-
-
-def read_agenda(text: str, mentor: str, mentee: str) -> Agenda:
-    """The inverse of `compose_agenda`; lines in no known form are passed over."""
-    topic, again, order, coding = "", False, None, []
-    wish = re.compile(rf"(- )?{re.escape(mentor)} (now )?wants {re.escape(mentee)} to (.+)")
-    for line in text.splitlines():
-        if line.startswith(_TALK):
-            again = line.endswith(_AGAIN)
-            topic = line.removesuffix(_AGAIN).removeprefix(_TALK).removesuffix(".")
-        elif found := wish.fullmatch(line):
-            said = found[3].removesuffix(_UPDATE.format(mentor=mentor)).removesuffix(_CHANGES).removesuffix(".")
-            one = AskedSession(said, bool(found[2]))
-            if found[1]:
-                coding.append(one)
-            else:
-                order = one
-    return Agenda(topic, again, order, tuple(coding))
+        return f"{start}{context.mentor} now wants {context.mentee} to {topic.text}.{change}"
+    return f"{start}{context.mentor} wants {context.mentee} to {topic.text}."
 
 
 def conversation_variables(dialogue: Dialogue, place: int) -> dict[str, str]:
-    """The variables of the prompt `memorycode_conversation` for the session at `place` (0-based)."""
+    """Return the variables of the prompt `memorycode_conversation` for the session at `place` (0-based)."""
     context, session = dialogue.context, dialogue.sessions[place]
     return {
         "mentor": context.mentor,
@@ -141,15 +87,20 @@ _STRIDE = 7  # phrases of a pool that one conversation uses, about; no pool's si
 
 
 class OfflineWriter:
-    """A `Model` that writes conversations."""
+    """A `Model` that writes the conversations of one dialogue."""
 
     name = OFFLINE_NAME
 
+    def __init__(self, dialogue: Dialogue) -> None:
+        self._dialogue = dialogue
+        self._places = {describe_meeting(place): place for place in range(len(dialogue.sessions))}
+
     async def complete(self, prompt: Prompt) -> Completion:
-        """The conversation that `prompt` asks for; another prompt's id or an unknown instruction is a `ModelError`."""
+        """Write the conversation of `prompt`; raise `ModelError` for another prompt or an unknown instruction."""
         if prompt.id != PROMPT:
             raise ModelError(f"the writer, {OFFLINE_NAME}, has no rules for prompt '{prompt.id}'; it answers {PROMPT}")
-        text = _Conversation.begin(prompt.variables).write()
+        place = self._places[prompt.variables["meeting"]]
+        text = _Conversation.begin(self._dialogue, place, prompt.variables).write()
         return Completion(text, Usage(sum(map(count_tokens, prompt.variables.values())), count_tokens(text)))
 
 
@@ -175,12 +126,12 @@ class _Voice:
         return finished(text)
 
     def fill(self, template: str, slots: Mapping[str, str]) -> str:
-        chosen = _CHOICE.sub(lambda found: self.rng.choice(found[1].split("|")), template)
-        return _SLOT.sub(lambda found: slots.get(found[1]) or self.fixed.get(found[1]) or self._pick(found[1]), chosen)
+        chosen = _CHOICE.sub(lambda match: self.rng.choice(match[1].split("|")), template)
+        return _SLOT.sub(lambda match: slots.get(match[1]) or self.fixed.get(match[1]) or self._pick(match[1]), chosen)
 
     def _pick(self, slot: str) -> str:
         if slot == "project":
-            values = [one.about for one in self.phrases.project if one.about != self.fixed.get("about")]
+            values = [project.about for project in self.phrases.project if project.about != self.fixed["about"]]
         else:
             values = self.phrases.slots[slot]
         # Never the same twice running: a sentence with two slots of a kind would name one person twice.
@@ -197,32 +148,28 @@ def finished(text: str) -> str:
 @dataclass
 class _Conversation:
     voice: _Voice
-    agenda: Agenda
+    topics: tuple[Topic, ...]
     subject: Subject
-    tones: tuple[str, str]
+    tones: dict[str, str]
     words: int
     turns: list[tuple[str, str]] = field(default_factory=list)
     at: int = 0
 
     @classmethod
-    def begin(cls, told: Mapping[str, str]) -> _Conversation:
-        mentor, mentee = told["mentor"], told["mentee"]
-        agenda = read_agenda(told["agenda"], mentor, mentee)
-        before = read_meeting(told["meeting"])
-        who = [told[name] for name in ("mentor", "mentee", "company", "mentor_persona", "mentee_persona")]
-        rng = random.Random(f"memorycode talk {sorted(told.items())}")
-        bank = phrases()
-        subject = _subject(agenda, bank, " ".join(who), before)
-        fixed = {"mentor": mentor, "mentee": mentee, "company": told["company"], "about": subject.about}
-        voice = _Voice(bank, rng, " ".join(who), before, fixed)
-        found = people()
-        tones = (
-            _tone(found.mentor, "[mentor]", mentor, told["mentor_persona"]),
-            _tone(found.mentee, "[mentee]", mentee, told["mentee_persona"]),
-        )
-        words = round(WORDS.get(told["length"], WORDS["medium"]) * rng.uniform(0.9, 1.1))
+    def begin(cls, dialogue: Dialogue, place: int, variables: Mapping[str, str]) -> _Conversation:
+        context, topics = dialogue.context, dialogue.sessions[place].topics
+        who = " ".join(variables[name] for name in ("mentor", "mentee", "company", "mentor_persona", "mentee_persona"))
+        rng = random.Random(f"memorycode talk {sorted(variables.items())}")
+        subject = _subject(_filler(topics), who, place)
+        fixed = {name: variables[name] for name in ("mentor", "mentee", "company")} | {"about": subject.about}
+        voice = _Voice(phrases(), rng, who, place, fixed)
+        tones = {
+            "mentor": _persona_id(people().mentor, context.mentor_persona),
+            "mentee": _persona_id(people().mentee, context.mentee_persona),
+        }
+        words = round(WORDS[dialogue.sessions[place].length] * rng.uniform(0.9, 1.1))
         aspects = rng.sample(list(subject.aspects), len(subject.aspects))
-        return cls(voice, agenda, subject.model_copy(update={"aspects": aspects}), tones, words)
+        return cls(voice, topics, subject.model_copy(update={"aspects": aspects}), tones, words)
 
     def write(self) -> str:
         """The whole conversation: greeting, the subject until the length is reached, code, farewell."""
@@ -234,10 +181,7 @@ class _Conversation:
         room = self.words - _count(after.turns) - _TURN // 2  # the last turn runs over by half its length
         while _count(self.turns) < room:
             self._go_on()
-        names = self.voice.fixed["mentor"], self.voice.fixed["mentee"]
-        return "\n\n".join(
-            f"{names[0] if who == 'mentor' else names[1]}: {said}" for who, said in self.turns + after.turns
-        )
+        return "\n\n".join(f"{self.voice.fixed[who]}: {text}" for who, text in self.turns + after.turns)
 
     def _mentor(self, pool: str) -> str:
         # What the mentee replies to is the aspect that was named last, so other sentences do not go on to the next.
@@ -248,9 +192,8 @@ class _Conversation:
         return self.voice.say(f"mentee {pool}", self.voice.phrases.mentee[pool], **self._same())
 
     def _tone(self, who: str) -> str:
-        tone = self.tones[who == "mentee"]
         pools = getattr(self.voice.phrases.tone, who)
-        pool = pools.get(tone) or [text for name in sorted(pools) for text in pools[name]]
+        pool = pools.get(self.tones[who]) or [text for name in sorted(pools) for text in pools[name]]
         slots = self._on_topic() if who == "mentor" else self._same()
         return self.voice.say(f"tone {who}", pool, **slots)
 
@@ -267,8 +210,8 @@ class _Conversation:
             "step": steps[self.at % len(steps)] if steps else "",
         }
 
-    def _turn(self, who: str, *said: str) -> None:
-        self.turns.append((who, " ".join(said)))
+    def _turn(self, who: str, *sentences: str) -> None:
+        self.turns.append((who, " ".join(sentences)))
 
     def _greet(self) -> None:
         first = self.voice.before == 0
@@ -276,14 +219,15 @@ class _Conversation:
         self._turn("mentee", self._mentee("hello_first" if first else "hello"))
 
     def _open(self) -> None:
-        order = self.agenda.order
-        if order is None:
-            self._turn("mentor", self._mentor("again" if self.agenda.again else "open"), self._mentor("aspect"))
+        topic = _filler(self.topics)
+        update = topic is not None and topic.type.endswith("update")
+        if topic is None or not topic.type.startswith("filler-instruction"):
+            self._turn("mentor", self._mentor("again" if update else "open"), self._mentor("aspect"))
             self._turn("mentee", self._mentee("ack"))
             return
-        name = "order_update" if order.update else "order"
-        said = self.voice.say(f"frame {name}", self.voice.phrases.frame[name], order=order.text)
-        self._turn("mentor", said, self._mentor("why"))
+        name = "order_update" if update else "order"
+        order = self.voice.say(f"frame {name}", self.voice.phrases.frame[name], order=topic.text)
+        self._turn("mentor", order, self._mentor("why"))
         self._turn("mentee", self._mentee("ack_order"))
 
     def _go_on(self) -> None:
@@ -302,21 +246,20 @@ class _Conversation:
             self._turn("mentee", self._mentee(reply))
 
     def _code(self) -> None:
-        for place, wish in enumerate(self.agenda.coding):
-            said = [self._mentor("code_more" if place else "code"), self._rule(wish)]
+        for number, topic in enumerate(topic for topic in self.topics if topic.coding):
+            sentences = [self._mentor("code_more" if number else "code"), self._rule(topic)]
             if self.voice.rng.random() < 0.7:
-                said.append(self._mentor("code_reason"))
-            self._turn("mentor", *said)
+                sentences.append(self._mentor("code_reason"))
+            self._turn("mentor", *sentences)
             self._turn("mentee", self._mentee("ack_code"))
 
-    def _rule(self, wish: AskedSession) -> str:
-        wording = take_apart(wish.text)
+    def _rule(self, topic: Topic) -> str:
+        wording = take_apart(topic.text)
         if wording is None:
-            raise ModelError(f"the writer, {OFFLINE_NAME}, does not know the form of {wish.text[:80]!r}")
-        told = {"object": wording.object, "objects": wording.objects, "value": wording.value}
-        states = self.voice.phrases.state[wording.form]
-        rule = self.voice.fill(self.voice.rng.choice(states), told)
-        name = "update" if wish.update else "add"
+            raise ModelError(f"the writer, {OFFLINE_NAME}, does not know the form of {topic.text[:80]!r}")
+        slots = {"object": wording.object, "objects": wording.objects, "value": wording.value}
+        rule = self.voice.fill(self.voice.rng.choice(self.voice.phrases.state[wording.form]), slots)
+        name = "update" if topic.type.endswith("update") else "add"
         return self.voice.say(f"frame {name}", self.voice.phrases.frame[name], rule=rule)
 
     def _end(self) -> None:
@@ -325,24 +268,28 @@ class _Conversation:
 
 
 def _count(turns: Sequence[tuple[str, str]]) -> int:
-    return sum(len(said.split()) + 1 for _, said in turns)
+    return sum(len(text.split()) + 1 for _, text in turns)
 
 
-def _subject(agenda: Agenda, bank: Phrases, who: str, before: int) -> Subject:
-    """What they talk about: the filler of the agenda, or a project where it has none."""
-    if agenda.order:
-        for order in orders():
-            if agenda.order.text in order.texts:
-                return order
-    for filler in fillers():
-        if agenda.topic == filler.text:
-            return filler
-    projects = list(bank.project)
+def _filler(topics: Sequence[Topic]) -> Topic | None:
+    return next((topic for topic in topics if not topic.coding), None)
+
+
+def _subject(topic: Topic | None, who: str, before: int) -> Subject:
+    """Choose what they talk about: the filler, or a project where the session has none."""
+    subjects: tuple[Subject, ...] = ()
+    if topic is not None and topic.type.startswith("filler-instruction"):
+        subjects, topic = tuple(order for order in orders() if topic.text in order.texts), None
+    elif topic is not None:
+        subjects = tuple(filler for filler in fillers() if topic.text == filler.text)
+    if subjects:
+        return subjects[0]
+    projects = list(phrases().project)
     random.Random(f"memorycode projects {who}").shuffle(projects)
     project = projects[before % len(projects)]
     # A topic from elsewhere is named as it is, and talked about in general terms.
-    return project.model_copy(update={"about": agenda.topic}) if agenda.topic else project
+    return project.model_copy(update={"about": topic.text}) if topic else project
 
 
-def _tone(personas: Sequence[Persona], placeholder: str, name: str, told: str) -> str:
-    return next((one.id for one in personas if one.text.replace(placeholder, name) == told), "")
+def _persona_id(personas: Sequence[Persona], text: str) -> str:
+    return next((persona.id for persona in personas if persona.text == text), "")

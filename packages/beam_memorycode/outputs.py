@@ -8,41 +8,44 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field, RootModel, StrictInt, StrictStr
+
 from beam_memorycode.dialogues import Dialogue
 from beamlib.errors import UserError
+from beamlib.evaluate.run_store import checked
 from beamlib.files import parse_json, read_json, write_json
 
 MOST_BYTES = 1 << 28
-"""Of one dialogue, or of a model's answers to one: room for a million characters in every answer."""
+"""Most bytes of one dialogue, or of a model's answers to one."""
 MOST_BYTES_OF_A_BUNDLE = 1 << 30
-"""Of a bundle's file without its compression, under which a few kilobytes can hold gigabytes."""
+"""Most bytes of a bundle's file, unpacked: a few kilobytes can unpack to gigabytes."""
 
 
 def numbered_files(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
-    """The files of `folder` by the number that `pattern` finds in their names; two of one number are a `UserError`."""
+    """Return the files of `folder` by the number that `pattern` matches; raise `UserError` for two of one number."""
     files: dict[int, Path] = {}
     for path in sorted(folder.iterdir()):
-        if found := pattern.fullmatch(path.name):
-            other = files.setdefault(int(found[1]), path)
+        if match := pattern.fullmatch(path.name):
+            other = files.setdefault(int(match[1]), path)
             if other != path:
                 raise UserError(f"{path}: {other.name} has the same number; remove one of the two.")
     return files
 
 
 def read_bounded(path: Path) -> Any:
-    """`read_json` of a file of at most `MOST_BYTES`; a longer one is a `UserError`."""
+    """Read a JSON file of at most `MOST_BYTES`; raise `UserError` for a longer one."""
     if path.is_file() and path.stat().st_size > MOST_BYTES:
         raise UserError(f"{path}: longer than {MOST_BYTES:,} bytes; give the file of one dialogue.")
     return read_json(path)
 
 
 def json_lines(path: Path) -> Iterator[Any]:
-    """The values of a gzip-compressed JSON Lines file, strictly; damage is a `UserError` that names the line.
+    """Yield the values of a gzip-compressed JSON Lines file; raise `UserError` with the line where it is damaged.
 
     No line may be longer than `MOST_BYTES`, nor the whole than `MOST_BYTES_OF_A_BUNDLE`.
     """
@@ -62,14 +65,16 @@ def json_lines(path: Path) -> Iterator[Any]:
         raise UserError(f"{path}: damaged near line {number} ({problem}); fetch the file again.") from None
 
 
+class _Row(BaseModel):
+    dialogue_id: StrictInt
+
+
 def numbered_rows(path: Path) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """The objects of such a file: where each stands, its `dialogue_id`, its fields. The ids are whole and differ."""
+    """Yield the objects of such a file: place, `dialogue_id`, fields; raise `UserError` where an id is repeated."""
     seen = set()
     for place, row in enumerate(json_lines(path), start=1):
         where = f"{path}: line {place}"
-        number = row.get("dialogue_id") if isinstance(row, dict) else None
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise UserError(f"{where}: dialogue_id is {number!r:.40} where a whole number belongs; correct it.")
+        number = checked(_Row, row, f"{where}: ", FETCH_AGAIN).dialogue_id
         if number in seen:
             raise UserError(f"{where}: dialogue_id {number} occurs twice; remove one of the two lines.")
         seen.add(number)
@@ -83,11 +88,29 @@ Answers = tuple[str | None, ...]
 
 _OUTPUT_FILE = re.compile(r"output_([0-9]{1,9})\.json")
 _BUNDLE_OUTPUTS = re.compile(r"outputs_(.+)\.jsonl\.gz")
-_FIELDS = {
-    "instruction": "instruction_model_output",
-    "session": "session_model_output",
-    "history": "history_model_output",
-}
+FETCH_AGAIN = "fetch the file again."
+_Texts = list[StrictStr | None]
+
+
+class _Session(BaseModel):
+    instruction_model_output: _Texts | None = None
+    session_model_output: _Texts | None = None
+    history_model_output: _Texts | None = None
+
+
+class _File(BaseModel):
+    """An `output_<id>.json`; a setup whose fields are left out, null or empty all over was not run."""
+
+    sessions: list[_Session] = Field(min_length=1)
+
+
+class _BundleRow(BaseModel):
+    session_outputs: list[_Texts]
+    history_outputs: _Texts
+
+
+class _InstructionAnswers(RootModel[dict[str, StrictStr]]):
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,39 +128,38 @@ class Outputs:
 
 
 def find_outputs(folder: Path) -> dict[str, Path]:
-    """The models' outputs in a data folder, by model name; see `outputs.read_outputs` for what the paths are."""
+    """Return the models' outputs in a data folder by model name; see `read_outputs` for what the paths are."""
     if folder.is_dir():
         names = {path: _BUNDLE_OUTPUTS.fullmatch(path.name) for path in sorted(folder.iterdir())}
-        if bundled := {found[1]: path for path, found in names.items() if found}:
+        if bundled := {match[1]: path for path, match in names.items() if match}:
             return bundled
     if folder.name != OUTPUTS and (folder / OUTPUTS).is_dir():
         folder = folder / OUTPUTS
     if not folder.is_dir():
         return {}
-    if any(folder.glob("output_*.json")):  # one model's, whatever lies in folders beside them
+    if any(folder.glob("output_*.json")):  # one model's; folders below are not looked into
         return {folder.resolve().name: folder}
     return {path.name: path for path in sorted(folder.iterdir()) if path.is_dir() and any(path.glob("output_*.json"))}
 
 
 def outputs_in(path: Path, model: str = "") -> dict[str, Path]:
-    """The models' outputs at `path` by name, only those of `model` where it is given; none is a `UserError`.
+    """Return the models' outputs at `path` by name, only those of `model` if given; raise `UserError` for none.
 
     `path` is one model's outputs, a folder with several models', or a bundle.
     """
-    found = {path.name: path} if path.is_file() else find_outputs(path)
-    if not found:
+    paths = {path.name: path} if path.is_file() else find_outputs(path)
+    if not paths:
         raise UserError(f"{path}: holds no model's outputs; give a folder of output_<id>.json files.")
-    if model and model not in found:
-        raise UserError(f"--model: {path} holds no outputs of {model!r:.80}; choose one of {', '.join(found)}.")
-    return {model: found[model]} if model else found
+    if model and model not in paths:
+        raise UserError(f"--model: {path} holds no outputs of {model!r:.80}; choose one of {', '.join(paths)}.")
+    return {model: paths[model]} if model else paths
 
 
 def read_outputs(path: Path, dialogues: Iterable[Dialogue]) -> dict[int, Outputs]:
-    """A model's outputs by dialogue id, each checked against its dialogue.
+    """Read a model's outputs by dialogue id and check each against its dialogue; others are left out.
 
-    `path` is a folder of `output_<id>.json`, or a bundle's `outputs_<model>.jsonl.gz` (its instruction answers lie
-    beside it, one per instruction and value). Outputs of dialogues that are not among `dialogues` are left out. Bad
-    input is a `UserError`.
+    `path` is a folder of `output_<id>.json`, or a bundle's `outputs_<model>.jsonl.gz` with its instruction answers in
+    a file beside it. Raises `UserError` for bad input.
     """
     known = {dialogue.id: dialogue for dialogue in dialogues}
     if path.is_file():
@@ -154,43 +176,36 @@ def read_outputs(path: Path, dialogues: Iterable[Dialogue]) -> dict[int, Outputs
 
 
 def write_outputs(folder: Path, outputs: Outputs) -> Path:
-    """Write `<folder>/output_<id>.json` in the authors' layout, atomically; a setup that was not run has no field."""
+    """Write `<folder>/output_<id>.json` in the authors' layout; a setup that was not run has no field."""
     setups = {"instruction": outputs.instruction, "session": outputs.session}
-    count = max([len(one) for one in setups.values() if one is not None], default=1)
+    count = max([len(answers) for answers in setups.values() if answers is not None], default=1)
     sessions: list[dict[str, Any]] = [
-        {_FIELDS[name]: list(one[place]) for name, one in setups.items() if one is not None} for place in range(count)
+        {f"{name}_model_output": list(answers[place]) for name, answers in setups.items() if answers is not None}
+        for place in range(count)
     ]
     if outputs.history is not None:
-        for session in sessions[:-1]:
-            session[_FIELDS["history"]] = []
-        sessions[-1][_FIELDS["history"]] = list(outputs.history)
+        for session in sessions:
+            session["history_model_output"] = []
+        sessions[-1]["history_model_output"] = list(outputs.history)
     return write_json(folder / f"output_{outputs.dialogue_id}.json", {"sessions": sessions})
 
 
 def read_output(path: Path, dialogue: Dialogue) -> Outputs:
-    """The outputs in one `output_<id>.json`, checked against its dialogue."""
-    value = read_bounded(path)
-    sessions = value.get("sessions") if isinstance(value, dict) else None
-    if not isinstance(sessions, list) or not all(isinstance(session, dict) for session in sessions) or not sessions:
-        raise UserError(f"{path}: holds no list `sessions` of objects; restore the file.")
-    per_session: dict[str, tuple[Answers, ...] | None] = {}
-    for setup in ("instruction", "session"):
-        field = _FIELDS[setup]
-        if not any(session.get(field) for session in sessions):  # left out, null or empty all over: not run
-            per_session[setup] = None
-            continue
-        rows = [session.get(field) or [] for session in sessions]
-        per_session[setup] = _per_session(rows, dialogue, f"{path}: {field}")
-    field = _FIELDS["history"]
-    history = None
-    if sessions[-1].get(field):
-        history = _answers(sessions[-1][field], len(dialogue.queries), f"{path}: {field} of the last session")
-    return Outputs(dialogue.id, per_session["instruction"], per_session["session"], history)
+    """Read one `output_<id>.json` and check it against its dialogue."""
+    sessions = checked(_File, read_bounded(path), f"{path}: ", "restore the file.").sessions
+
+    def by_session(field: str) -> tuple[Answers, ...] | None:
+        rows = [getattr(session, field) or [] for session in sessions]
+        return _per_session(rows, dialogue, f"{path}: {field}") if any(rows) else None
+
+    last = sessions[-1].history_model_output
+    history = (
+        _answers(last, len(dialogue.queries), f"{path}: history_model_output of the last session") if last else None
+    )
+    return Outputs(dialogue.id, by_session("instruction_model_output"), by_session("session_model_output"), history)
 
 
-def _per_session(rows: Any, dialogue: Dialogue, where: str) -> tuple[Answers, ...]:
-    if not isinstance(rows, list):
-        raise UserError(f"{where}: not a list of sessions; restore the file.")
+def _per_session(rows: Sequence[_Texts], dialogue: Dialogue, where: str) -> tuple[Answers, ...]:
     if len(rows) != len(dialogue.sessions):
         raise UserError(
             f"{where}: {len(rows)} sessions where {dialogue.name} has {len(dialogue.sessions)}; give the outputs of "
@@ -202,48 +217,31 @@ def _per_session(rows: Any, dialogue: Dialogue, where: str) -> tuple[Answers, ..
     )
 
 
-def _answers(value: Any, count: int, where: str) -> Answers:
-    if not isinstance(value, list) or not all(answer is None or isinstance(answer, str) for answer in value):
-        raise UserError(f"{where}: not a list of texts; restore the file.")
-    if len(value) != count:
-        raise UserError(f"{where}: {len(value)} answers to {count} queries; they are matched by place, so add a null.")
-    return tuple(value)
+def _answers(texts: _Texts, count: int, where: str) -> Answers:
+    if len(texts) != count:
+        raise UserError(f"{where}: {len(texts)} answers to {count} queries; they are matched by place, so add a null.")
+    return tuple(texts)
 
 
 def _read_bundle(path: Path, known: Mapping[int, Dialogue]) -> dict[int, Outputs]:
-    values = _instruction_answers(path)
+    # Published with one answer per instruction and value, by "<instruction>.<value>".
+    instruction_file = path.with_name("instruction_" + path.name.removesuffix(".jsonl.gz") + ".json.gz")
+    values: dict[str, str] | None = None
+    if instruction_file.is_file():
+        (row,) = json_lines(instruction_file)
+        values = checked(_InstructionAnswers, row, f"{instruction_file}: ", FETCH_AGAIN).root
     outputs: dict[int, Outputs] = {}
     for where, number, row in numbered_rows(path):
-        if not {"session_outputs", "history_outputs"} <= row.keys():
-            raise UserError(f"{where}: lacks session_outputs or history_outputs; fetch the file again.")
-        dialogue = known.get(number)
-        if dialogue is None:
+        answers = checked(_BundleRow, row, f"{where}: ", FETCH_AGAIN)
+        if (dialogue := known.get(number)) is None:
             continue
         instruction = None
         if values is not None:
-            rows = [[values.get(f"{m.instruction}.{m.value}") for m in one.mentions] for one in dialogue.sessions]
+            rows = [[values.get(f"{m.instruction}.{m.value}") for m in own.mentions] for own in dialogue.sessions]
             instruction = _per_session(rows, dialogue, f"{where}: instruction outputs")
-        session = _per_session(row["session_outputs"], dialogue, f"{where}: session_outputs")
-        history = _answers(row["history_outputs"], len(dialogue.queries), f"{where}: history_outputs")
-        outputs[dialogue.id] = Outputs(dialogue.id, instruction, session, history)
+        session = _per_session(answers.session_outputs, dialogue, f"{where}: session_outputs")
+        history = _answers(answers.history_outputs, len(dialogue.queries), f"{where}: history_outputs")
+        outputs[number] = Outputs(number, instruction, session, history)
     if not outputs:
         raise UserError(f"{path}: none of its outputs belongs to one of the dialogues; give theirs.")
     return outputs
-
-
-def _instruction_answers(path: Path) -> dict[str, str] | None:
-    """The bundle's instruction answers by `<instruction>.<value>`, None where they were not published."""
-    beside = path.with_name("instruction_" + path.name.removesuffix(".jsonl.gz") + ".json.gz")
-    if not beside.is_file():
-        return None
-    try:
-        with gzip.open(beside, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"longer than {MOST_BYTES:,} bytes")
-        value = parse_json(data.decode("utf-8"))
-    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{beside}: damaged ({error}); fetch the file again.") from None
-    if not isinstance(value, dict) or not all(isinstance(answer, str) for answer in value.values()):
-        raise UserError(f"{beside}: not an object of texts; fetch the file again.")
-    return value

@@ -13,7 +13,7 @@ Means are exact fractions until the end, so that no order of adding can move a p
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
@@ -25,9 +25,9 @@ from beam_memorycode.outputs import Outputs
 from beam_memorycode.rules import (
     AS_RELEASED,
     Groups,
-    Looking,
     Rule,
     RuleVerdict,
+    ScoringRule,
     Unparsable,
     extract_code,
     objects,
@@ -40,46 +40,36 @@ ScoredSetup = Literal["instruction", "session", "history"]
 
 
 @dataclass(frozen=True, slots=True)
-class ScoringRule:
-    """How code is taken from an answer and what is looked at in it: the released rules, or a departure from them.
-
-    `joined` joins all python fences of an answer, `looking` says what counts as an object, `every_name` and
-    `empty_is_absent` are as in `rules.verdict`.
-    """
-
-    joined: bool = False
-    looking: Looking = AS_RELEASED
-    every_name: bool = False
-    empty_is_absent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Variant:
     """A way of scoring. `absent` is what an absent object counts, None for not at all; `all_at_once` counts an answer
     only if no rule fails; `skip_unparsed` leaves answers out that do not parse.
     """
 
     name: str
-    reading: ScoringRule = ScoringRule()
+    reading: ScoringRule = AS_RELEASED
     absent: int | None = None
     all_at_once: bool = False
     skip_unparsed: bool = False
 
 
 RELEASED = Variant("released")
-VARIANTS: tuple[Variant, ...] = (
-    RELEASED,
-    Variant("all rules at once", all_at_once=True),
-    Variant("every name, not the first", ScoringRule(every_name=True)),
-    Variant("absent counts 0", absent=0),
-    Variant("absent counts 1", absent=1),
-    Variant("unparsed left out", skip_unparsed=True),
-    Variant("empty arguments or attributes are absent", ScoringRule(empty_is_absent=True)),
-    Variant("attributes anywhere in __init__", ScoringRule(looking=Looking(loose_attributes=True))),
-    Variant("from-imports count", ScoringRule(looking=Looking(import_from=True))),
-    Variant("a # in a string is no comment", ScoringRule(looking=Looking(real_comments=True))),
-    Variant("all python fences joined", ScoringRule(joined=True)),
-)
+VARIANTS: Mapping[str, Variant] = {
+    variant.name: variant
+    for variant in (
+        RELEASED,
+        Variant("all rules at once", all_at_once=True),
+        Variant("every name, not the first", ScoringRule(every_name=True)),
+        Variant("absent counts 0", absent=0),
+        Variant("absent counts 1", absent=1),
+        Variant("unparsed left out", skip_unparsed=True),
+        Variant("empty arguments or attributes are absent", ScoringRule(empty_is_absent=True)),
+        Variant("attributes anywhere in __init__", ScoringRule(loose_attributes=True)),
+        Variant("from-imports count", ScoringRule(import_from=True)),
+        Variant("a # in a string is no comment", ScoringRule(real_comments=True)),
+        Variant("all python fences joined", ScoringRule(joined=True)),
+    )
+}
+"""Ways of scoring by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +90,7 @@ class ScoredAnswer:
     unscored: bool = False
 
     def score_by(self, variant: Variant) -> Fraction | None:
-        """The share of applicable rules that hold, counted as in `variant`, whose `reading` is in the verdicts.
+        """Return the share of applicable rules that hold, counted as in `variant`, whose `reading` gave the verdicts.
 
         None where no rule applies.
         """
@@ -121,7 +111,7 @@ MOST_KEPT = 40_000_000
 
 @dataclass
 class _Kept:
-    """What is in answers' code, the last used last, and the characters of those answers."""
+    """Groups by answer, the last used last, and the characters of those answers."""
 
     groups: dict[str, Groups | str] = field(default_factory=dict)
     characters: int = 0
@@ -129,16 +119,16 @@ class _Kept:
 
 @dataclass
 class Scorer:
-    """Scores answers by one reading; what is in an answer's code is kept, as instruction answers repeat often.
+    """Score answers by one reading.
 
-    Those that were used last are kept, up to `MOST_KEPT` characters of answers.
+    Groups are cached, as instruction answers repeat often: those last used, up to `MOST_KEPT` characters of answers.
     """
 
-    reading: ScoringRule = ScoringRule()
+    reading: ScoringRule = AS_RELEASED
     _kept: _Kept = field(default_factory=_Kept)
 
     def verdicts(self, answer: str, rules: Sequence[Rule]) -> tuple[tuple[RuleVerdict, ...], str]:
-        """The verdict of every rule on an answer, and why its code does not parse ("" where it does)."""
+        """Return the verdict of every rule on an answer, and why its code does not parse ("" where it does)."""
         kept = self._kept
         groups = kept.groups.pop(answer, None)
         if groups is None:
@@ -151,18 +141,17 @@ class Scorer:
             kept.characters -= len(oldest)
         if isinstance(groups, str):
             return (RuleVerdict.FAIL,) * len(rules), groups
-        every, empty = self.reading.every_name, self.reading.empty_is_absent
-        return tuple(verdict(rule, groups, every_name=every, empty_is_absent=empty) for rule in rules), ""
+        return tuple(verdict(rule, groups, self.reading) for rule in rules), ""
 
     def _groups(self, answer: str) -> Groups | str:
-        """What is in an answer's code, or why it does not parse."""
+        """Return the groups in an answer's code, or why it does not parse."""
         blocks = python_blocks(answer) if self.reading.joined else []
         code = "\n".join(blocks) if blocks else extract_code(answer)
         try:
             tree = parse(code)
         except Unparsable as error:
             return str(error)
-        return objects(tree, code, self.reading.looking)
+        return objects(tree, code, self.reading)
 
 
 def score_outputs(
@@ -171,51 +160,37 @@ def score_outputs(
     scorer: Scorer | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[ScoredAnswer]:
-    """Every answer of `outputs` scored, in the order of dialogues, setups and sessions; dialogues without are skipped.
+    """Score every answer of `outputs`, in the order of dialogues, setups and sessions.
 
-    Without a `scorer` it is done by the released reading. `progress` is called with 1 after each dialogue.
+    Args:
+        items: The dialogues; those without outputs are skipped.
+        outputs: Outputs by dialogue id.
+        scorer: By default that of the released reading.
+        progress: Called with 1 after each dialogue.
     """
     scorer = scorer or Scorer()
     scored: list[ScoredAnswer] = []
     for item in items:
-        found = outputs.get(item.dialogue.id)
-        if found is not None:
-            scored += [_score(scorer, *one) for one in applications(item, found)]
+        number, rules = item.dialogue.id, item.rules
+        own = outputs.get(number, Outputs(number))
+        rows: list[tuple[ScoredSetup, int, int, str | None, tuple[Rule, ...]]] = [
+            ("instruction", session, place, answer, rules.sessions[session][place : place + 1])
+            for session, answers in enumerate(own.instruction or ())
+            for place, answer in enumerate(answers)
+        ]
+        rows += [
+            ("session", session, place, answer, rules.sessions[session])
+            for session, answers in enumerate(own.session or ())
+            for place, answer in enumerate(answers)
+        ]
+        last = len(rules.sessions) - 1
+        rows += [("history", last, place, answer, rules.history) for place, answer in enumerate(own.history or ())]
+        for setup, session, place, answer, own_rules in rows:
+            verdicts, failure = scorer.verdicts(answer, own_rules) if answer is not None else ((), "")
+            scored.append(ScoredAnswer(setup, number, session, place, own_rules, verdicts, failure, answer is None))
         if progress:
             progress(1)
     return scored
-
-
-Application = tuple[ScoredSetup, int, int, int, str | None, tuple[Rule, ...]]
-"""Setup, dialogue, session, place, answer, and the rules it is held against."""
-
-
-def applications(item: LoadedDialogue, outputs: Outputs) -> Iterator[Application]:
-    """Every answer of a dialogue with the rules it is held against."""
-    number, rules = item.dialogue.id, item.rules
-    for session, answers in enumerate(outputs.instruction or ()):
-        for place, answer in enumerate(answers):
-            yield "instruction", number, session, place, answer, rules.sessions[session][place : place + 1]
-    for session, answers in enumerate(outputs.session or ()):
-        for place, answer in enumerate(answers):
-            yield "session", number, session, place, answer, rules.sessions[session]
-    for place, answer in enumerate(outputs.history or ()):
-        yield "history", number, len(rules.sessions) - 1, place, answer, rules.history
-
-
-def _score(
-    scorer: Scorer,
-    setup: ScoredSetup,
-    number: int,
-    session: int,
-    place: int,
-    answer: str | None,
-    rules: tuple[Rule, ...],
-) -> ScoredAnswer:
-    if answer is None:
-        return ScoredAnswer(setup, number, session, place, rules, (), unscored=True)
-    verdicts, failure = scorer.verdicts(answer, rules)
-    return ScoredAnswer(setup, number, session, place, rules, verdicts, failure)
 
 
 Order = Literal["dialogue-mean", "position-mean", "rule-mean"]
@@ -242,20 +217,13 @@ class Summary:
     not_parsed: int
 
 
-def column_of(answer: ScoredAnswer, dialogues: Mapping[int, Dialogue]) -> Column:
-    """The column of Table 4 that an answer counts in."""
-    if answer.setup != "history":
-        return answer.setup
-    return "short_history" if dialogues[answer.dialogue_id].short else "long_history"
-
-
 def summarise(
     scored: Iterable[ScoredAnswer],
     dialogues: Iterable[Dialogue],
     order: Order = "dialogue-mean",
     variant: Variant = RELEASED,
 ) -> dict[Column, Summary]:
-    """The columns of Table 4 from `scored` answers, whose verdicts must come from `variant.reading`.
+    """Return the columns of Table 4 from `scored` answers, whose verdicts must come from `variant.reading`.
 
     The standard error is the sample standard deviation over `sqrt(n)`: of dialogues in `dialogue-mean`, of positions in
     `position-mean`; in `rule-mean` that of a ratio of sums over dialogues.
@@ -263,14 +231,15 @@ def summarise(
     known = {dialogue.id: dialogue for dialogue in dialogues}
     columns: dict[Column, list[ScoredAnswer]] = {column: [] for column in COLUMNS}
     for answer in scored:
-        columns[column_of(answer, known)].append(answer)
+        history: Column = "short_history" if known[answer.dialogue_id].short else "long_history"
+        columns[history if answer.setup == "history" else answer.setup].append(answer)
     return {column: _summary(answers, order, variant) for column, answers in columns.items()}
 
 
 def dialogue_scores(
     scored: Iterable[ScoredAnswer], setup: ScoredSetup, variant: Variant = RELEASED
 ) -> dict[int, Fraction]:
-    """The score of every dialogue in a setup, by id: the mean over its sessions, each the mean over its answers.
+    """Return the score of every dialogue in a setup by id: the mean over its sessions, each the mean over its answers.
 
     Sessions and dialogues in which no rule applies to any answer have none.
     """
@@ -282,7 +251,7 @@ def dialogue_scores(
 
 
 def session_scores(scored: Iterable[ScoredAnswer], variant: Variant = RELEASED) -> dict[tuple[int, int], Fraction]:
-    """The score of every session that has one, by dialogue id and place; `scored` are answers of one setup."""
+    """Return the score of every session that has one, by dialogue id and place; `scored` are answers of one setup."""
     answers: dict[tuple[int, int], list[Fraction]] = defaultdict(list)
     for answer in scored:
         score = answer.score_by(variant)
@@ -292,12 +261,12 @@ def session_scores(scored: Iterable[ScoredAnswer], variant: Variant = RELEASED) 
 
 
 def mean(values: Sequence[Fraction]) -> Fraction:
-    """The exact mean of at least one value."""
+    """Return the exact mean of at least one value."""
     return sum(values, Fraction()) / len(values)
 
 
 def standard_error(values: Sequence[Fraction]) -> float | None:
-    """Sample standard deviation (n - 1) over sqrt(n); None for fewer than two values."""
+    """Return the sample standard deviation (n - 1) over sqrt(n); None for fewer than two values."""
     if len(values) < 2:
         return None
     middle = mean(values)
@@ -311,14 +280,13 @@ def _summary(answers: Sequence[ScoredAnswer], order: Order, variant: Variant) ->
     for (number, position), score in sessions.items():
         grouped[position if order == "position-mean" else number].append(score)
     values = [mean(scores) for scores in grouped.values()]
-    found: tuple[Fraction | None, float | None] = (None, None)
     if order == "rule-mean":
-        found = _pooled(answers, variant)
-    elif values:
-        found = (mean(values), standard_error(values))
+        average, error = _pooled(answers, variant)
+    else:
+        average, error = mean(values) if values else None, standard_error(values)
     return Summary(
-        mean=None if found[0] is None else float(found[0] * 100),
-        stderr=None if found[1] is None else found[1] * 100,
+        mean=None if average is None else float(average * 100),
+        stderr=None if error is None else error * 100,
         n=len({number for number, _ in sessions}),
         answers=len(answers),
         unscored=sum(answer.unscored for answer in answers),
@@ -327,7 +295,7 @@ def _summary(answers: Sequence[ScoredAnswer], order: Order, variant: Variant) ->
 
 
 def _pooled(answers: Sequence[ScoredAnswer], variant: Variant) -> tuple[Fraction | None, float | None]:
-    """The share of applicable rules that hold over all answers, and its standard error with dialogues as clusters."""
+    """Return the share of applicable rules that hold over all answers, and its standard error over dialogues."""
     sums: dict[int, list[Fraction]] = defaultdict(lambda: [Fraction(), Fraction()])
     for answer in answers:
         score = answer.score_by(variant)
@@ -343,8 +311,8 @@ def _pooled(answers: Sequence[ScoredAnswer], variant: Variant) -> tuple[Fraction
     total = sum((weight for _, weight in sums.values()), Fraction())
     if not total:
         return None, None
-    ratio = sum((held for held, _ in sums.values()), Fraction()) / total
+    ratio = sum((passed for passed, _ in sums.values()), Fraction()) / total
     if len(sums) < 2:
         return ratio, None
-    squares = sum(((held - ratio * weight) ** 2 for held, weight in sums.values()), Fraction())
+    squares = sum(((passed - ratio * weight) ** 2 for passed, weight in sums.values()), Fraction())
     return ratio, sqrt(squares * len(sums) / (len(sums) - 1)) / float(total)

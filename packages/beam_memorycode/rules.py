@@ -96,6 +96,28 @@ class RuleVerdict(StrEnum):
     ABSENT = "absent"
 
 
+@dataclass(frozen=True, slots=True)
+class ScoringRule:
+    """How code is read from an answer: by default as released; each field is a departure from that.
+
+    `joined` joins all python fences of an answer. `loose_attributes` also takes attributes that are assigned deeper in
+    `__init__`, or with an annotation. `import_from` also takes the modules of `from x import y`. `real_comments` takes
+    what Python's tokenizer calls a comment; the released rule takes any `#`, also one in a string. `every_name` holds
+    all names of a group against a pattern. `empty_is_absent` takes groups of arguments or attributes that are all empty
+    as absent.
+    """
+
+    joined: bool = False
+    loose_attributes: bool = False
+    import_from: bool = False
+    real_comments: bool = False
+    every_name: bool = False
+    empty_is_absent: bool = False
+
+
+AS_RELEASED = ScoringRule()
+
+
 Matches = Callable[[str], bool]
 
 # `^x_.*`, `.*_x$`, `.*chx.*` and `.*\d$`, with any word in the place of theirs.
@@ -124,8 +146,8 @@ def matcher(pattern: str) -> Matches:
     A pattern that is no regular expression, or needs backtracking (a look-around, a back-reference), is a `UserError`.
     """
     if pattern in _EQUIVALENT or (len(pattern) <= MOST_OF_A_PATTERN and _PLAIN.fullmatch(pattern)):
-        found = re.compile(_EQUIVALENT.get(pattern, pattern))
-        return lambda name: found.match(name) is not None
+        compiled = re.compile(_EQUIVALENT.get(pattern, pattern))
+        return lambda name: compiled.match(name) is not None
     try:
         if len(pattern) > MOST_OF_A_PATTERN:
             raise re2.error(f"longer than {MOST_OF_A_PATTERN:,} characters")
@@ -140,30 +162,29 @@ def matcher(pattern: str) -> Matches:
     return lambda name: other.match(name) is not None
 
 
-def verdict(rule: Rule, groups: Groups, *, every_name: bool = False, empty_is_absent: bool = False) -> RuleVerdict:
-    """What `rule` says of code with these `groups`.
+def verdict(rule: Rule, groups: Groups, reading: ScoringRule = AS_RELEASED) -> RuleVerdict:
+    """Check code with these `groups` by `rule`.
 
     A pattern: every group that is not empty has to match, and one has to be there that is not. `True`: no group is
     empty; `False`: all are. A name: every group holds it, or with `False` none does. An import or a comment that is
-    missing is never absent. `every_name` (all names of a group are held against a pattern) and `empty_is_absent`
-    (groups of arguments or attributes that are all empty are no objects) are variants.
+    missing is never absent.
     """
-    found = groups[rule.kind]
-    if empty_is_absent and rule.kind in ("function argument", "attribute") and not any(found):
-        found = ()
-    if not found:
+    own = groups[rule.kind]
+    if reading.empty_is_absent and rule.kind in ("function argument", "attribute") and not any(own):
+        own = ()
+    if not own:
         return RuleVerdict.ABSENT
-    return RuleVerdict.PASS if _holds(rule, found, every_name) else RuleVerdict.FAIL
+    return RuleVerdict.PASS if _holds(rule, own, reading.every_name) else RuleVerdict.FAIL
 
 
-def _holds(rule: Rule, found: tuple[Group, ...], every_name: bool) -> bool:
+def _holds(rule: Rule, groups: tuple[Group, ...], every_name: bool) -> bool:
     condition = rule.condition
     if isinstance(condition, bool):
-        return all(bool(group) is condition for group in found)
+        return all(bool(group) is condition for group in groups)
     if isinstance(condition, tuple):
-        return all((condition[0] in group) is condition[1] for group in found)
+        return all((condition[0] in group) is condition[1] for group in groups)
     matches = matcher(condition)
-    names = [name for group in found for name in (group if every_name else group[:1])]
+    names = [name for group in groups for name in (group if every_name else group[:1])]
     return bool(names) and all(map(matches, names))
 
 
@@ -260,43 +281,26 @@ _METHOD_KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Looking:
-    """What counts as an object, where that differs from the released rules, which do none of this.
-
-    `loose_attributes` also takes attributes that are assigned deeper in `__init__`, or with an annotation.
-    `import_from` also takes the modules of `from x import y`. `real_comments` takes what Python's tokenizer calls a
-    comment; the released rule takes any `#`, also one in a string.
-    """
-
-    loose_attributes: bool = False
-    import_from: bool = False
-    real_comments: bool = False
-
-
-AS_RELEASED = Looking()
-
-
-def objects(tree: ast.Module, code: str, looking: Looking = AS_RELEASED) -> Groups:
-    """The groups of every kind in `code`, whose syntax tree is `tree`."""
-    found: dict[Kind, list[Group]] = {kind: [] for kind in KINDS}
+def objects(tree: ast.Module, code: str, reading: ScoringRule = AS_RELEASED) -> Groups:
+    """Return the groups of every kind in `code`, whose syntax tree is `tree`."""
+    groups: dict[Kind, list[Group]] = {kind: [] for kind in KINDS}
     modules: list[str] = []
     for node, in_class in _statements(tree):
         if isinstance(node, ast.ClassDef):
-            found["class"].append((node.name,))
-            found["class decorator"].append(_decorators(node))
+            groups["class"].append((node.name,))
+            groups["class decorator"].append(_decorators(node))
         elif isinstance(node, ast.FunctionDef):
-            _add_function(found, node, in_class, looking.loose_attributes)
+            _add_function(groups, node, in_class, reading.loose_attributes)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            found["variable"] += [(name,) for name in _assigned(node)]
+            groups["variable"] += [(name,) for name in _assigned(node)]
         elif isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and looking.import_from and node.module and not node.level:
+        elif isinstance(node, ast.ImportFrom) and reading.import_from and node.module and not node.level:
             modules.append(node.module)
-    found["import"] = [tuple(modules)]
-    commented = _has_comment(code) if looking.real_comments else "#" in code
-    found["comment"] = [("#",) if commented else ()]
-    return {kind: tuple(groups) for kind, groups in found.items()}
+    groups["import"] = [tuple(modules)]
+    commented = _has_comment(code) if reading.real_comments else "#" in code
+    groups["comment"] = [("#",) if commented else ()]
+    return {kind: tuple(own) for kind, own in groups.items()}
 
 
 def _has_comment(code: str) -> bool:
@@ -321,24 +325,24 @@ def _statements(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _add_function(
-    found: dict[Kind, list[Group]], node: ast.FunctionDef, in_class: bool, loose_attributes: bool
+    all_groups: dict[Kind, list[Group]], node: ast.FunctionDef, in_class: bool, loose_attributes: bool
 ) -> None:
     if in_class and node.name == "__init__":
-        found["attribute"].append(tuple(_attributes(node, loose_attributes)))
+        all_groups["attribute"].append(tuple(_attributes(node, loose_attributes)))
     if in_class and node.name.startswith("__"):
         return
-    found["method" if in_class else "function"].append((node.name,))
+    all_groups["method" if in_class else "function"].append((node.name,))
     if not in_class:
-        found["function argument"].append(tuple(argument.arg for argument in node.args.args))
+        all_groups["function argument"].append(tuple(argument.arg for argument in node.args.args))
     groups = (
         ("docstring",) if _documented(node) else (),
-        ("try",) * sum(isinstance(one, ast.Try) for one in node.body),
-        ("assert",) * sum(isinstance(one, ast.Assert) for one in node.body),
-        ("annotation",) * (sum(bool(one.annotation) for one in node.args.args) + bool(node.returns)),
+        ("try",) * sum(isinstance(part, ast.Try) for part in node.body),
+        ("assert",) * sum(isinstance(part, ast.Assert) for part in node.body),
+        ("annotation",) * (sum(bool(argument.annotation) for argument in node.args.args) + bool(node.returns)),
         _decorators(node),
     )
     for kind, group in zip(_METHOD_KINDS if in_class else _FUNCTION_KINDS, groups, strict=True):
-        found[kind].append(group)
+        all_groups[kind].append(group)
 
 
 def _documented(node: ast.FunctionDef) -> bool:
@@ -368,8 +372,8 @@ def _attributes(node: ast.FunctionDef, loose: bool) -> Iterator[str]:
     """Names that an `__init__` assigns on `self`: by plain assignments right in its body, unless `loose`."""
     statements: list[ast.AST] = list(node.body)
     if loose:
-        statements = [one for one in ast.walk(node) if isinstance(one, ast.Assign | ast.AnnAssign)]
-        statements.sort(key=lambda one: (getattr(one, "lineno", 0), getattr(one, "col_offset", 0)))
+        statements = [part for part in ast.walk(node) if isinstance(part, ast.Assign | ast.AnnAssign)]
+        statements.sort(key=lambda part: (getattr(part, "lineno", 0), getattr(part, "col_offset", 0)))
     for statement in statements:
         if isinstance(statement, ast.Assign):
             targets = statement.targets

@@ -100,7 +100,7 @@ def prompts_of(
         _check_wordings(dialogue, setup)
     places = places_of(dialogue, setup)
     shown = _shown(dialogue, setup, places, retriever, encoders)
-    return [(place, _prompt(dialogue, setup, place, one)) for place, one in zip(places, shown, strict=True)]
+    return [(place, _prompt(dialogue, setup, place, variables)) for place, variables in zip(places, shown, strict=True)]
 
 
 def recalled_prompt(dialogue: Dialogue, setup: Setup, place: Place, context: str) -> Prompt:
@@ -165,8 +165,8 @@ def _shown(
         case "session":
             return [{"session": texts[place.session].strip()} for place in places]
         case "retrieval":
-            found = best_sessions(dialogue.queries, dialogue, retriever, encoders)
-            return [{"sessions": numbered([texts[session] for session in sessions])} for sessions in found]
+            best = best_sessions(dialogue.queries, dialogue, retriever, encoders)
+            return [{"sessions": numbered([texts[session] for session in sessions])} for sessions in best]
         case "history":
             return [{"sessions": numbered(texts)}] * len(places)
         case "chain":
@@ -225,8 +225,8 @@ def arm_of(setup: Setup, parameters: RunParameters) -> Arm:
             raise ValueError(f"{setup} has no memory")
 
 
-def method_of(setup: Setup) -> str:
-    """The method whose reader answers in a setup: the whole history is long context too, as BEAM's is."""
+def method_of(setup: str) -> str:
+    """Return the method whose reader answers in a setup: the whole history is long context too, as BEAM's is."""
     return {"history": "full-context", "full_context": "full-context"}.get(setup, setup)
 
 
@@ -240,13 +240,15 @@ def run_dialogue(
     it. A failed call is an answer with a reason and no text.
     """
     encoders = Encoders(parameters.encoder, parameters.splade)
-    asked: dict[Setup, list[Asked]] = {}
+    questions: dict[Setup, list[Asked]] = {}
     for setup in setups:
         if setup not in MEMORIES:
             placed = prompts_of(dialogue, setup, parameters.retriever, encoders)
-            asked[setup] = [Asked(_probe(dialogue, setup, place), prompt=prompt) for place, prompt in placed]
-    asked |= _recalled(dialogue, [setup for setup in setups if setup in MEMORIES], parameters, roster)
-    groups = [(asked[one], roster.reader_of(method_of(one)), one in ("history", "full_context")) for one in setups]
+            questions[setup] = [Asked(_probe(dialogue, setup, place), prompt=prompt) for place, prompt in placed]
+    questions |= _recalled(dialogue, [setup for setup in setups if setup in MEMORIES], parameters, roster)
+    groups = [
+        (questions[setup], roster.reader_of(method_of(setup)), setup in ("history", "full_context")) for setup in setups
+    ]
     return dict(zip(setups, run(answer_groups(groups, parameters.counter)), strict=True))
 
 
@@ -255,15 +257,15 @@ def answer_shared(shared: SharedQueries, reader: Model) -> SetupRecords:
 
     The paper's instruction setup is one answer per wording of an instruction, repeated for all who mention it.
     """
-    asked: dict[tuple[str, ...], Asked] = {}
+    questions: dict[tuple[str, ...], Asked] = {}
     placed: list[tuple[Setup, Probe, tuple[str, ...]]] = []
     for dialogue, setups in shared.dialogues:
         for setup in setups:
             for place, prompt in prompts_of(dialogue, setup):
                 key, probe = (prompt.id, *prompt.variables.values()), _probe(dialogue, setup, place)
-                asked.setdefault(key, Asked(probe, prompt=prompt))
+                questions.setdefault(key, Asked(probe, prompt=prompt))
                 placed.append((setup, probe, key))
-    answers = dict(zip(asked, run(answers_to(list(asked.values()), reader)), strict=True))
+    answers = dict(zip(questions, run(answers_to(list(questions.values()), reader)), strict=True))
     records: SetupRecords = {}
     for setup, probe, key in placed:
         own = {"probe_id": probe.id, "conversation_id": probe.conversation_id}
@@ -278,7 +280,7 @@ def _recalled(
     if not setups:
         return {}
     arms = [arm_of(setup, parameters) for setup in setups]
-    found: dict[Setup, list[Asked]] = {}
+    questions: dict[Setup, list[Asked]] = {}
     memories = ingested(arms, conversation_of(dialogue), parameters, roster, {})
     for setup, (_, memory) in zip(setups, memories, strict=True):
         places = places_of(dialogue, setup)
@@ -288,8 +290,8 @@ def _recalled(
         ) -> Prompt:
             return recalled_prompt(dialogue, setup, places[number], recalled.context)
 
-        found[setup] = ask_probes([_probe(dialogue, setup, place) for place in places], memory, prompt)
-    return found
+        questions[setup] = ask_probes([_probe(dialogue, setup, place) for place in places], memory, prompt)
+    return questions
 
 
 def _probe(dialogue: Dialogue, setup: Setup, place: Place) -> Probe:

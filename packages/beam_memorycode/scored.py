@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pandas as pd
 from tqdm import tqdm
@@ -24,23 +24,19 @@ from beam_memorycode.dialogue_files import PUBLISHED_REVISION, LoadedDialogue, d
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import Outputs, find_outputs, read_outputs
 from beam_memorycode.rule_scoring import (
-    COLUMNS,
-    ORDERS,
     RELEASED,
-    VARIANTS,
     Column,
     Order,
     ScoredAnswer,
     ScoredSetup,
     Scorer,
-    ScoringRule,
     Summary,
     Variant,
     dialogue_scores,
     score_outputs,
     summarise,
 )
-from beam_memorycode.rules import matcher
+from beam_memorycode.rules import AS_RELEASED, ScoringRule, matcher
 from beamlib.errors import UserError
 from beamlib.evaluate.task import STAND_IN
 from beamlib.llm.model import OFFLINE_NAME
@@ -77,7 +73,7 @@ _OTHER_SETUP = re.compile(r"[-_](chain|retrieval|rag|light|full[-_]context|alone
 
 
 def row_of(name: str) -> str | None:
-    """The row of Table 4 that the outputs folder `name` belongs to, None for other models and other setups."""
+    """Return the row of Table 4 of the outputs folder `name`, None for other models and other setups."""
     text = name.casefold()
     if _OTHER_SETUP.search(text):
         return None
@@ -85,7 +81,7 @@ def row_of(name: str) -> str | None:
 
 
 def table(name: str) -> pd.DataFrame:
-    """One of `FILES` in long form, every cell as the string that was printed (or "")."""
+    """Read one of `FILES` in long form, every cell as the string that was printed (or "")."""
     text = (files("beamlib.data.published") / FILES[name]).read_text(encoding="utf-8")
     return pd.read_csv(StringIO(text), dtype=str, keep_default_na=False)
 
@@ -102,7 +98,7 @@ class Cell:
 
     @classmethod
     def of(cls, mean: float, stderr: float) -> Cell:
-        """A computed mean and standard error, rounded as the table does."""
+        """Round a computed mean and standard error as the table does."""
         return cls(rounded(mean, 1), rounded(stderr, 2))
 
 
@@ -118,13 +114,13 @@ class Published(PublishedTables):
         self.models = tuple(dict.fromkeys(model for model, _ in self.scores))
 
     def values(self, parameter: str) -> list[Decimal]:
-        """The values of a generation parameter of Table 1."""
+        """Return the values of a generation parameter of Table 1."""
         rows = self["table1"]
-        found = rows.loc[rows["parameter"] == parameter, "values"]
-        return [Decimal(value) for value in found.iloc[0].split("|")]
+        (values,) = rows.loc[rows["parameter"] == parameter, "values"]
+        return [Decimal(value) for value in values.split("|")]
 
     def statistic(self, parameter: str, subset: str) -> tuple[Decimal, Decimal | None]:
-        """Mean and standard deviation (None where none was printed) of Table 2."""
+        """Return mean and standard deviation (None where none was printed) of Table 2."""
         rows = self["table2"]
         row = rows[(rows["parameter"] == parameter) & (rows["subset"] == subset)].iloc[0]
         cents = Decimal("0.01")  # the file holds 48 for what was printed as 48.00
@@ -132,7 +128,7 @@ class Published(PublishedTables):
 
 
 def is_published(items: Sequence[LoadedDialogue]) -> bool:
-    """Whether these are the 360 dialogues that the authors published: only they can bear out what the paper says."""
+    """Return whether these are the 360 published dialogues: only they can confirm what the paper says."""
     return dialogues_revision(items) == PUBLISHED_REVISION
 
 
@@ -140,9 +136,9 @@ def is_published(items: Sequence[LoadedDialogue]) -> bool:
 class ScoredModel:
     """One model's (or memory's) answers to `items`, scored by the released rules.
 
-    `name` is that of the outputs folder. `outputs` may be empty: then other readings cannot be computed. `offline`: the
-    stand-in gave them. `own`: they come from a run of ours, and are not the paper's even where the model is. `notes`
-    are what tables say of an adapted memory. `scorer` is the one that scored them; it holds what it parsed.
+    `name` is that of the outputs folder. Without `outputs` other readings cannot be computed. `offline`: the stand-in
+    answered. `own`: they are not the paper's even where the model is. `notes` stand below tables. `scorer` scored them;
+    it caches what it parsed.
     """
 
     name: str
@@ -178,8 +174,8 @@ class ScoredModel:
     @cached_property
     def complete(self) -> bool:
         """Whether all three setups of the authors' files were run on every dialogue."""
-        found = {(answer.setup, answer.dialogue_id) for answer in self.answers}
-        return found == {(setup, number) for setup in get_args(ScoredSetup) for number in self.dialogues}
+        answered = {(answer.setup, answer.dialogue_id) for answer in self.answers}
+        return answered == {(setup, number) for setup in get_args(ScoredSetup) for number in self.dialogues}
 
     @cached_property
     def summary(self) -> dict[Column, Summary]:
@@ -187,79 +183,79 @@ class ScoredModel:
         return self.summarised()
 
     def summarised(self, order: Order = "dialogue-mean", variant: Variant = RELEASED) -> dict[Column, Summary]:
-        """The columns of Table 4 by another order of averaging or way of scoring."""
-        answers = self.answers if variant.reading == RELEASED.reading else self.read_as(variant.reading)
+        """Return the columns of Table 4 by another order of averaging or way of scoring."""
+        answers = self.answers if variant.reading == AS_RELEASED else self.read_as(variant.reading)
         return summarise(answers, self.dialogues.values(), order, variant)
 
     def scores(self, setup: ScoredSetup) -> dict[int, Fraction]:
-        """The score of every dialogue that has one in `setup`, by id."""
+        """Return the score of every dialogue that has one in `setup`, by id."""
         return dialogue_scores(self.answers, setup)
 
     def read_as(self, reading: ScoringRule) -> tuple[ScoredAnswer, ...]:
-        """The answers with the verdicts of another reading; what cannot change by it is kept as it is."""
+        """Score the answers by another reading; verdicts that it cannot change are kept."""
         if reading not in self._read:
             self._read[reading] = self._reread(reading)
         return self._read[reading]
 
     def _reread(self, reading: ScoringRule) -> tuple[ScoredAnswer, ...]:
         scorer = self._scorer(reading)
-        found = []
+        answers = []
         for answer in self.answers:
             text = self.text_of(answer)
-            if text is None or not _can_change(answer, text, reading):
-                found.append(answer)
-                continue
-            verdicts, failure = scorer.verdicts(text, answer.rules)
-            found.append(replace(answer, verdicts=verdicts, failure=failure))
-        return tuple(found)
+            if text is not None and _can_change(answer, text, reading):
+                verdicts, failure = scorer.verdicts(text, answer.rules)
+                answer = replace(answer, verdicts=verdicts, failure=failure)
+            answers.append(answer)
+        return tuple(answers)
 
     def _scorer(self, reading: ScoringRule) -> Scorer:
         # Whether all names count, and what an empty group means, is decided after parsing: such readings share it.
-        same_parse = replace(reading, every_name=False, empty_is_absent=False) == RELEASED.reading
+        same_parse = replace(reading, every_name=False, empty_is_absent=False) == AS_RELEASED
         return replace(self.scorer, reading=reading) if same_parse else Scorer(reading)
 
     def text_of(self, answer: ScoredAnswer) -> str | None:
-        """The text of one of its answers, None where there is none."""
-        found = self.outputs[answer.dialogue_id]
+        """Return the text of one of its answers, None where there is none."""
+        outputs = self.outputs[answer.dialogue_id]
         if answer.setup == "history":
-            return (found.history or ())[answer.place]
-        sessions = (found.instruction if answer.setup == "instruction" else found.session) or ()
+            return (outputs.history or ())[answer.place]
+        sessions = (outputs.instruction if answer.setup == "instruction" else outputs.session) or ()
         return sessions[answer.session][answer.place]
 
 
 def _can_change(answer: ScoredAnswer, text: str, reading: ScoringRule) -> bool:
-    """Whether a departure from the released reading can touch an answer at all; parsing is what takes time."""
+    """Return whether a reading can change an answer at all; parsing takes time."""
     kinds = {rule.kind for rule in answer.rules}
-    looking = reading.looking
     return (
         (reading.joined and text.count("```") > 2)
-        or (looking.import_from and "import" in kinds and "from" in text)
-        or (looking.loose_attributes and "attribute" in kinds and "__init__" in text)
-        or (looking.real_comments and "comment" in kinds and "#" in text)
+        or (reading.import_from and "import" in kinds and "from" in text)
+        or (reading.loose_attributes and "attribute" in kinds and "__init__" in text)
+        or (reading.real_comments and "comment" in kinds and "#" in text)
         or ((reading.every_name or reading.empty_is_absent) and bool(kinds & {"attribute", "function argument"}))
     )
 
 
 def score_folder(folder: Path, items: Sequence[LoadedDialogue]) -> list[ScoredModel]:
-    """Every model whose outputs lie in the data folder `folder`, scored, in the order of Table 4, others by name."""
+    """Score every model whose outputs lie in a data folder, in the order of Table 4, others by name."""
     return sort_models([score_model(name, path, items) for name, path in find_outputs(folder).items()])
 
 
 def score_model(
     name: str, path: Path, items: Sequence[LoadedDialogue], *, offline: bool = False, own: bool = False
 ) -> ScoredModel:
-    """The outputs at `path` (see `read_outputs`), scored; `offline` and `own` as in `ScoredModel`."""
+    """Score the outputs at `path` (see `read_outputs`); `offline` and `own` as in `ScoredModel`."""
     for item in items:
         _check_patterns(item)
     outputs = read_outputs(path, [item.dialogue for item in items])
     scorer = Scorer()
     with tqdm(total=len(items), desc=f"scoring {path.name}", unit="dialogue", leave=False, disable=None) as bar:
         answers = tuple(score_outputs(items, outputs, scorer, bar.update))
-    return ScoredModel(name, tuple(items), answers, outputs, offline, own, scorer=scorer)
+    missing = len(items) - len({answer.dialogue_id for answer in answers})
+    notes = (f"{missing} of {len(items)} dialogues have no outputs and are not counted in n.",) if missing else ()
+    return ScoredModel(name, tuple(items), answers, outputs, offline, own, notes, scorer)
 
 
 def _check_patterns(item: LoadedDialogue) -> None:
-    """Refuse a pattern that cannot be matched whether or not an answer comes to it."""
+    """Refuse a pattern that cannot be matched, even if no answer needs it."""
     for rule in (*item.rules.history, *(rule for rules in item.rules.sessions for rule in rules)):
         if isinstance(rule.condition, str):
             try:
@@ -269,80 +265,14 @@ def _check_patterns(item: LoadedDialogue) -> None:
 
 
 def sort_models(models: Iterable[ScoredModel]) -> list[ScoredModel]:
-    """Models in the order of Table 4, those without a row after them, by name."""
+    """Sort models in the order of Table 4, those without a row after them, by name."""
     places = {row: place for place, row in enumerate(ROWS)}
     return sorted(models, key=lambda model: (places.get(model.row or "", len(places)), model.name))
 
 
-@dataclass(frozen=True)
-class ScoreTally:
-    """The columns of Table 4, by which order and variant they were computed, and what has to be known beside them."""
-
-    columns: dict[Column, Summary]
-    order: Order
-    variant: Variant
-    revision: str
-    notes: tuple[str, ...]
-
-    @property
-    def as_json(self) -> dict[str, dict[str, Any]]:
-        """The columns with their numbers, by name."""
-        return {name: asdict(self.columns[name]) for name in COLUMNS}
-
-
-def named_order(name: str) -> Order:
-    """The order of averaging of that name, or a `UserError`."""
-    if name not in ORDERS:
-        raise UserError(f"--order: {name!r:.60} does not exist; choose one of {', '.join(ORDERS)}.")
-    return name
-
-
-def named_variant(name: str) -> Variant:
-    """The scoring variant of that name, or a `UserError`."""
-    for variant in VARIANTS:
-        if variant.name == name:
-            return variant
-    known = ", ".join(repr(variant.name) for variant in VARIANTS)
-    raise UserError(f"--variant: {name!r:.60} does not exist; choose one of {known}.")
-
-
-def tally(dialogues: Path, outputs: Path, order: str = ORDERS[0], variant: str = RELEASED.name) -> ScoreTally:
-    """Score the outputs at `outputs` (see `outputs.read_outputs`) against the dialogues of a data folder."""
-    chosen, averaging = named_variant(variant), named_order(order)
-    items = load_dialogues(dialogues)
-    model = score_model(outputs.name, outputs, items)
-    missing = len(items) - len({answer.dialogue_id for answer in model.answers})
-    notes = [f"Answers: {OFFLINE_NAME}."] if _by_stand_in(outputs) else []
-    notes += [f"{missing} of {len(items)} dialogues have no outputs and are not counted in n."] if missing else []
-    columns = model.summarised(averaging, chosen)
-    return ScoreTally(columns, averaging, chosen, dialogues_revision(items), tuple(notes))
-
-
-def _by_stand_in(outputs: Path) -> bool:
-    """Whether these are the stand-in's answers of a run: no reader of a models file may be called as it is."""
-    return outputs.name == STAND_IN or outputs.name.startswith(f"{STAND_IN}-")
-
-
-def tally_text(name: str, one: ScoreTally) -> str:
-    """A tally as a few lines of text: the four columns, and how they were computed."""
-    rows = []
-    for column in COLUMNS:
-        cell = one.columns[column]
-        mean = "–" if cell.mean is None else f"{cell.mean:.1f}"
-        stderr = "" if cell.stderr is None else f" ±{cell.stderr:.2f}"
-        counts = (
-            f"n {cell.n:3d}   answers {cell.answers:6,d}, unscored {cell.unscored:,d}, not parsed {cell.not_parsed:,d}"
-        )
-        rows.append(f"  {column.replace('_', ' '):14s} {mean + stderr:>12s}   {counts}")
-    protocol = "each answer by the share of applicable rules that hold"
-    if one.variant != RELEASED:
-        protocol += f"; variant: {one.variant.name}"
-    return "\n".join(
-        [
-            name,
-            *rows,
-            f"  Percent ± standard error; n dialogues; {one.order}; judge: rules on parsed code; {protocol}.",
-            f"  Data: {one.revision}.",
-            *(f"  {note}" for note in one.notes),
-        ]
-    )
+def score_data(data: Path, outputs: Mapping[str, Path]) -> list[ScoredModel]:
+    """Score outputs by name (see `read_outputs` for their paths) against the dialogues of a data folder."""
+    items = load_dialogues(data)
+    # The stand-in's folders have names that no reader of a models file may have.
+    stand_in = {name: name == STAND_IN or name.startswith(f"{STAND_IN}-") for name in outputs}
+    return [score_model(name, path, items, offline=stand_in[name], own=True) for name, path in outputs.items()]

@@ -104,12 +104,12 @@ def shown_dialogues(items: Sequence[LoadedDialogue], parameters: RunParameters) 
     Where `conversations` is 0, a model is asked about all, and the stand-in about `ENOUGH`.
     """
     most = parameters.conversations or (0 if parameters.models else ENOUGH)
-    found = [item for item in choose_dialogues(items, most) if item.dialogue.has_texts]
-    if not found:
+    shown = [item for item in choose_dialogues(items, most) if item.dialogue.has_texts]
+    if not shown:
         raise UserError(
             f"{parameters.memorycode}: no dialogue there has texts, which memories read; give a folder that has them."
         )
-    return found
+    return shown
 
 
 def shown_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
@@ -153,10 +153,10 @@ def series_of(
     """
     by_name = {model.name: model for model in models}
     for model in models:
-        found = {arm: by_name[f"{model.name}-{arm}"] for arm in arms if f"{model.name}-{arm}" in by_name}
-        if found:
-            lines = {"history": model, **found}
-            return {f"{model.label}, {arm}": one for arm, one in lines.items()}
+        others = {arm: by_name[f"{model.name}-{arm}"] for arm in arms if f"{model.name}-{arm}" in by_name}
+        if others:
+            lines = {"history": model, **others}
+            return {f"{model.label}, {arm}": line for arm, line in lines.items()}
     return {"history": own[""], **{arm: own[arm] for arm in arms if arm in own}} if "" in own else {}
 
 

@@ -23,6 +23,7 @@ from beam_memorycode.running import (
     Setup,
     SharedQueries,
     answer_dialogue,
+    method_of,
     places_of,
     possible,
 )
@@ -42,9 +43,6 @@ NO_TEXTS = "no texts"
 
 _SHARED_STORE = "shared"
 """The call store of the prompts that many dialogues have in common."""
-
-_METHODS: Mapping[str, str] = {"history": "full-context", "full_context": "full-context"}
-"""The whole history is long context too: the reader of that method answers."""
 
 
 class MemoryCode(Task):
@@ -75,8 +73,8 @@ class MemoryCode(Task):
         return sum(len(places_of(dialogue, arm)) for dialogue, setups in shared if arm in setups)
 
     def memory(self, arm: AnyArm) -> str:
-        """The method whose reader answers in a setup."""
-        return _METHODS.get(str(arm), str(arm))
+        """Return the method whose reader answers in a setup."""
+        return method_of(str(arm))
 
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
         """A dialogue that was published without texts is good for few setups."""
@@ -156,7 +154,7 @@ def unit_of(item: LoadedDialogue) -> Unit:
     dialogue = item.dialogue
     queries = [dialogue.queries, *(session.queries for session in dialogue.sessions)]
     record = ConversationRecord(
-        variant="", sha256=dialogue_hash(dialogue), questions_sha256=sha256(to_json([list(one) for one in queries]))
+        variant="", sha256=dialogue_hash(dialogue), questions_sha256=sha256(to_json([list(texts) for texts in queries]))
     )
     return Unit(dialogue.name, dialogue, record, item, length=len(dialogue.sessions))
 
@@ -176,7 +174,7 @@ def choose_dialogues(items: Sequence[LoadedDialogue], most: int) -> list[LoadedD
 def dialogue_hash(dialogue: Dialogue) -> str:
     """Hash of all that a prompt can show of a dialogue."""
     people = dialogue.context
-    sessions = [[one.text, list(one.instructions), list(one.queries)] for one in dialogue.sessions]
+    sessions = [[session.text, list(session.instructions), list(session.queries)] for session in dialogue.sessions]
     return sha256(to_json([[people.mentor, people.mentee, people.company], sessions, list(dialogue.queries)]))
 
 

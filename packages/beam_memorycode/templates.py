@@ -16,7 +16,6 @@ from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import LENGTHS, Dialogue, Mention, Session, Setting, Topic, TopicType
 from beam_memorycode.rules import KINDS, DialogueRules, Rule
 from beam_memorycode.talk import fillers, orders, people
-from beamlib.errors import UserError
 
 RecipeName = Literal["paper", "released"]
 RECIPES: tuple[RecipeName, ...] = get_args(RecipeName)
@@ -43,9 +42,7 @@ class Recipe:
 
 
 def recipe(name: str, sessions: int) -> Recipe:
-    """The ranges of the recipe `name` for dialogues of `sessions` sessions; an unknown name is a `UserError`."""
-    if name not in RECIPES:
-        raise UserError(f"recipe: {name!r:.80} does not exist; choose one of {', '.join(RECIPES)}.")
+    """Return the ranges of the recipe `name` for dialogues of `sessions` sessions."""
     unfilled = 1 if sessions < 6 else 2 if sessions < 20 else sessions // 5
     if name == "paper":
         # "A filler can be updated up to 4 times": five mentions.
@@ -59,15 +56,10 @@ MOST_SESSIONS = 100
 
 
 def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, number: int) -> LoadedDialogue:
-    """Dialogue `number` (1-based) among those of `sessions` sessions, by the recipe `name`; texts are None.
+    """Draw dialogue `number` (1-based) among those of `sessions` sessions (1 to `MOST_SESSIONS`), without texts.
 
-    Nothing but the id depends on `dialogue_id`, and nothing at all on how many other dialogues are drawn. A `UserError`
-    says what is wrong with a number.
+    Nothing but the id depends on `dialogue_id`, and nothing on how many other dialogues are drawn.
     """
-    if not 1 <= sessions <= MOST_SESSIONS:
-        raise UserError(f"sessions is {sessions}; a dialogue has 1 to {MOST_SESSIONS}.")
-    if number < 1:
-        raise UserError(f"dialogue number {number} is below 1; dialogues count from 1.")
     rng = random.Random(f"memorycode {seed} {name} {sessions} {number}")
     ranges = recipe(name, sessions)
     lengths = [rng.choice(LENGTHS) for _ in range(sessions)]
@@ -75,8 +67,8 @@ def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, numb
     count = max(1, math.floor(sessions * rng.uniform(*ranges.share)))
     coding = sorted(rng.sample(range(sessions), count))
     unfilled = sorted(rng.sample(coding, min(rng.randint(0, ranges.unfilled), count)))
-    wanted = {place: rng.randint(*ranges.per_session) for place in coding}
-    stated = _instructions(rng, rng.uniform(*ranges.updates), wanted)
+    numbers = {place: rng.randint(*ranges.per_session) for place in coding}
+    stated = _instructions(rng, rng.uniform(*ranges.updates), numbers)
     filled = [place for place in range(sessions) if place not in unfilled]
     fillings = dict(zip(filled, _fillers(rng, ranges, len(filled)), strict=True))
     context = _context(rng)
@@ -86,20 +78,20 @@ def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, numb
         filling, mentions = fillings.get(place), stated.get(place, [])
         topics = [Topic(filling.type, filling.text)] if filling else []
         topics += [
-            Topic("instruction-update" if update else "instruction-add", bank[one.instruction].texts[one.value])
-            for one, update in mentions
+            Topic("instruction-update" if update else "instruction-add", bank[mention.instruction].texts[mention.value])
+            for mention, update in mentions
         ]
-        queries = tuple(bank[one.instruction].query for one, _ in mentions)
-        plain = tuple(one for one, _ in mentions)
+        queries = tuple(bank[mention.instruction].query for mention, _ in mentions)
+        plain = tuple(mention for mention, _ in mentions)
         built.append(Session(tuple(topics), plain, queries, length, filling.id if filling else None))
     queries = tuple(dict.fromkeys(query for session in built for query in session.queries))
     return LoadedDialogue(Dialogue(dialogue_id, context, tuple(built), queries), _rules(dialogue_id, built))
 
 
 def _context(rng: random.Random) -> Setting:
-    found = people()
-    pair = rng.choice(found.pairs)
-    personas = rng.choice(found.mentor).text, rng.choice(found.mentee).text
+    bank = people()
+    pair = rng.choice(bank.pairs)
+    personas = rng.choice(bank.mentor).text, rng.choice(bank.mentee).text
     return Setting(pair.mentor, pair.mentee, pair.company, *personas)
 
 
@@ -109,8 +101,8 @@ def _rules(dialogue_id: int, sessions: list[Session]) -> DialogueRules:
     newest: dict[int, Rule] = {}
     of_sessions = []
     for session in sessions:
-        rules = tuple(bank[one.instruction].rule(one.value) for one in session.mentions)
-        newest.update(zip((one.instruction for one in session.mentions), rules, strict=True))
+        rules = tuple(bank[mention.instruction].rule(mention.value) for mention in session.mentions)
+        newest.update(zip((mention.instruction for mention in session.mentions), rules, strict=True))
         of_sessions.append(rules)
     return DialogueRules(dialogue_id, tuple(of_sessions), tuple(newest.values()))
 
@@ -124,7 +116,7 @@ class _Remaining:
     introduced: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.values = {one.id: list(range(len(one.texts))) for one in self.bank}
+        self.values = {instruction.id: list(range(len(instruction.texts))) for instruction in self.bank}
 
     @property
     def total(self) -> int:
@@ -142,7 +134,7 @@ class _Remaining:
 
 
 def _instructions(
-    rng: random.Random, update_probability: float, wanted: dict[int, int]
+    rng: random.Random, update_probability: float, numbers: dict[int, int]
 ) -> dict[int, list[tuple[Mention, bool]]]:
     """For each session with instructions its mentions, in order, and whether each is labelled an update.
 
@@ -150,11 +142,11 @@ def _instructions(
     come, so that none that should have instructions ends up without.
     """
     left = _Remaining(instructions())
-    found: dict[int, list[tuple[Mention, bool]]] = {}
-    places = sorted(wanted)
+    stated: dict[int, list[tuple[Mention, bool]]] = {}
+    places = sorted(numbers)
     for order, place in enumerate(places):
         mentions: list[tuple[Mention, bool]] = []
-        for _ in range(wanted[place]):
+        for _ in range(numbers[place]):
             if mentions and left.total <= len(places) - order - 1:
                 break
             used = [mention.instruction for mention, _ in mentions]
@@ -163,8 +155,8 @@ def _instructions(
                 break
             number, update = chosen
             mentions.append((left.use(rng, number), update))
-        found[place] = mentions
-    return found
+        stated[place] = mentions
+    return stated
 
 
 def _choose(
@@ -173,7 +165,7 @@ def _choose(
     """The id for the next mention and whether it is an update; None where nothing is left to be said."""
     picks = []
     for kind in KINDS:  # one per kind, so that kinds and not instructions are equally likely
-        if of_kind := [one.id for one in left.bank if one.kind == kind and one.id in left.values]:
+        if of_kind := [own.id for own in left.bank if own.kind == kind and own.id in left.values]:
             picks.append(rng.choice(of_kind))
     introduced = [number for number in left.introduced if number in UPDATABLE]
     insertion = [number for number in picks if number not in introduced and number not in used]
@@ -204,30 +196,30 @@ class _Filling:
 def _fillers(rng: random.Random, ranges: Recipe, count: int) -> list[_Filling]:
     """One filler for each of `count` sessions: a general one, or a value of a filler-instruction."""
     general = [rng.choice(fillers()) for _ in range(count)]
-    mentions = {one.id: ranges.mentions for one in general}
-    texts = {one.id: one.text for one in general}
+    mentions = {filler.id: ranges.mentions for filler in general}
+    texts = {filler.id: filler.text for filler in general}
     chance, again = rng.uniform(*ranges.general), rng.uniform(*ranges.order_updates)
-    values = {one.id: list(one.texts) for one in orders()}
+    values = {filler.id: list(filler.texts) for filler in orders()}
     introduced: list[int] = []
-    found = []
+    fillings = []
     for _ in range(count):
         open_ids = [number for number, left in mentions.items() if left]
         if open_ids and (rng.random() < chance or not values):
             number = rng.choice(open_ids)
-            found.append(_Filling(number, texts[number], True, mentions[number] < ranges.mentions))
+            fillings.append(_Filling(number, texts[number], True, mentions[number] < ranges.mentions))
             mentions[number] -= 1
             continue
         known = [number for number in introduced if number in values]
         update = bool(known) and rng.random() < again
         number = rng.choice(known if update else list(values))
-        found.append(_Filling(number, values[number].pop(), False, update))
+        fillings.append(_Filling(number, values[number].pop(), False, update))
         introduced.append(number)
         if not values[number]:
             del values[number]
-    return found
+    return fillings
 
 
 def with_texts(item: LoadedDialogue, texts: Sequence[str]) -> LoadedDialogue:
     """A template with the text of each session, in order."""
-    sessions = tuple(replace(one, text=text) for one, text in zip(item.dialogue.sessions, texts, strict=True))
+    sessions = tuple(replace(session, text=text) for session, text in zip(item.dialogue.sessions, texts, strict=True))
     return LoadedDialogue(replace(item.dialogue, sessions=sessions), item.rules)

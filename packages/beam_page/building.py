@@ -14,16 +14,14 @@ from markupsafe import Markup
 
 from beam_claims.engine import audit, compact, status_counts
 from beam_offline.judge_error import stated
-from beam_page.chart import chart
-from beam_page.data_files import FOLDER
+from beam_page.data_files import FOLDER, INDEX
 from beam_page.headlines import RECALL, cell_text
 from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
-from beam_page.sections import INDEX, field_section, sections_of, shown_section, top_figures
+from beam_page.sections import field_section, sections_of, shown_section, top_figures
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
-from beamlib.places import from_root
 from beamlib.report.long_frame import ability_label
 from beamlib.scoring.scores import AVERAGE
 from beamlib.text import money
@@ -34,6 +32,11 @@ _VENDORED = _HERE / "vendor" / "minisearch-7.2.0.js"
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("beam_page", "."), autoescape=True, undefined=jinja2.StrictUndefined
 )
+
+
+# The chart that opens a page, in pixels; the last is the most characters of a name.
+_LEFT, _WIDTH, _STEP, _TOP = 190, 460, 20, 26
+_SHORT = 24
 
 
 @dataclass(frozen=True)
@@ -77,16 +80,16 @@ def write_page(
         notes: Sentences about parts of the run.
         claims: Whether to audit the paper's claims.
     """
-    data = write_page_data(run, protocol=protocol, workers=workers, commands=replay_commands(run))
+    data = write_page_data(run, protocol=protocol, workers=workers)
     write_memorycode(run.folder)
-    shown = [shown_section(run.folder, one) for one in sections_of(run, notes or {})]
+    shown = [shown_section(run.folder, section) for section in sections_of(run, notes or {})]
     values = {
         **glance(run, data),
         "released": top_figures(run.folder, released=True),
         "drawn": top_figures(run.folder, released=False),
         "sections": shown,
         "field": field_section(run.folder),
-        **_claims(run.folder, claims),
+        **(_claims(run.folder) if claims else {}),
     }
     return write_text(run.folder / INDEX, render(run.folder.name, data.index, values))
 
@@ -121,59 +124,48 @@ def write_memorycode(run: Path) -> None:
     write_text(folder / INDEX, render(f"{run.name}, {SIZE}", index, {"lead": f"{lead} of the run.", "rows": []}))
 
 
-def replay_commands(run: RunFolder) -> dict[str, str]:
-    """Return the command that replays a question, by part; the page fills in ARM and QUESTION."""
-    generated = run.data is not None and run.data.parent == run.folder
-    rest = "ARM QUESTION" if generated else "ARM QUESTION --data FOLDER"
-    return {
-        arm.part: f"beamlib replay {from_root(arm.run)} {arm.folder.parent.name}/{rest}"
-        for arm in run.arms
-        if arm.manifest
-    }
-
-
 def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
     """Build the tables at the top of the page: memories by size, and per size abilities by memories."""
     index, numbers = data.index, data.headlines.numbers
     protocol = index["protocol"]
     scores, recalls = numbers[protocol]["full"], numbers[RECALL]["full"]
-    sizes = in_order({size for one in run.arms for size in one.sizes})
+    sizes = in_order({size for arm in run.arms for size in arm.sizes})
     best = data.headlines.best[protocol]["full"] if run.arms else {}
-    called = any(one["spent"] for one in index["series"])
+    called = any(series["spent"] for series in index["series"])
     rows = [
         {
-            "series": one["id"],
-            "main": one["main"],
+            "series": series["id"],
+            "main": series["main"],
             "cells": [
                 {
-                    "score": _cell("score", one["id"], size, AVERAGE, scores),
-                    "recall": _cell("recall", one["id"], size, AVERAGE, recalls),
-                    "best": best.get(size, {}).get("series") == one["id"] and best[size]["supported"],
+                    "score": _cell("score", series["id"], size, AVERAGE, scores),
+                    "recall": _cell("recall", series["id"], size, AVERAGE, recalls),
+                    "best": best.get(size, {}).get("series") == series["id"] and best[size]["supported"],
                 }
                 for size in sizes
             ],
-            **_context(run, one["id"], one["spent"]),
+            **_context(run, series["id"], series["spent"]),
         }
-        for one in index["series"]
+        for series in index["series"]
     ]
     return {
         "sizes": sizes,
         "rows": rows,
         "called": called,
-        "offline": any(one.offline for one in run.arms),
-        "judged_offline": sorted({one.series for one in run.arms if one.judged_offline and not one.offline}),
+        "offline": any(arm.offline for arm in run.arms),
+        "judged_offline": sorted({arm.series for arm in run.arms if arm.judged_offline and not arm.offline}),
         "judge_error": stated(),
-        "claimed": sorted({one.series for one in run.arms if one.manifest and one.manifest.claimed}),
+        "claimed": sorted({arm.series for arm in run.arms if arm.manifest and arm.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
-        "chart": chart(sizes, [one["id"] for one in index["series"] if one["main"]], scores),
+        "chart": chart(sizes, [series["id"] for series in index["series"] if series["main"]], scores),
         "counts": {size: max((s[size][AVERAGE][4] for s in scores.values() if size in s), default=0) for size in sizes},
     }
 
 
 def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    found = numbers.get(series, {}).get(size, {}).get(ability)
-    return {"key": [kind, series, size, ability], "text": cell_text(found)}
+    cell = numbers.get(series, {}).get(size, {}).get(ability)
+    return {"key": [kind, series, size, ability], "text": cell_text(cell)}
 
 
 def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) -> dict[str, str]:
@@ -196,7 +188,7 @@ def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) 
 def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield tables with a row per ability and a column per series: Table 1's memories, then the others."""
     for title, main in (("memories", True), ("variants", False)):
-        names = [one["id"] for one in series if one["main"] == main and size in scores.get(one["id"], {})]
+        names = [own["id"] for own in series if own["main"] == main and size in scores.get(own["id"], {})]
         if names:
             yield {
                 "size": size,
@@ -213,10 +205,37 @@ def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[
             }
 
 
-def _claims(folder: Path, wanted: bool) -> dict[str, Any]:
-    if not wanted:
-        return {}
+def _claims(folder: Path) -> dict[str, Any]:
     claims = audit()
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
     rows = [{**claim.model_dump(), "shown": compact(claim.recomputed)} for claim in claims]
     return {"claims": rows, "totals": status_counts(claims)}
+
+
+def chart(sizes: Sequence[str], series: Sequence[str], scores: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Place the dots, intervals, labels and axis of the SVG drawing of averages; None where there is nothing to draw.
+
+    `scores` are the printed numbers by series, size and ability; both axis and values go from 0 to 1.
+    """
+    rows: list[dict[str, Any]] = []
+    at = _TOP
+    for size in sizes:
+        own = [(name, scores[name][size][AVERAGE]) for name in series if size in scores.get(name, {})]
+        own = [(name, numbers) for name, numbers in own if numbers[0] is not None]
+        if own:
+            rows.append({"y": at, "size": size, "n": own[0][1][4]})
+            at += _STEP
+        for name, (mean, low, high, *_) in own:
+            short = name if len(name) <= _SHORT else f"…{name[1 - _SHORT :]}"  # the end tells arms apart
+            ends = [_x(float(end)) for end in (low, high)] if low is not None and high is not None else []
+            rows.append(
+                {"y": at, "name": short, "x": _x(float(mean)), "ends": ends, "mean": mean, "low": low, "high": high}
+            )
+            at += _STEP
+    ticks = [{"x": _x(tick / 4), "label": f"{tick / 4:g}"} for tick in range(5)]
+    places = {"width": _LEFT + _WIDTH + 60, "height": at + 24, "top": _TOP - 12, "bottom": at, "left": _LEFT}
+    return {**places, "rows": rows, "ticks": ticks} if rows else None
+
+
+def _x(value: float) -> float:
+    return round(_LEFT + _WIDTH * min(1.0, max(0.0, value)), 1)

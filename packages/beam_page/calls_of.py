@@ -41,13 +41,13 @@ class ConversationCalls:
         self.of: dict[str, list[list[Any]]] = {}
         self.spent: dict[str, list[float | None]] = {}
         self.problem = ""
-        called = [one for one in arms if one.manifest is not None and not one.offline]
+        called = [arm for arm in arms if arm.manifest is not None and not arm.offline]
         if not called:
             return
-        prices = _prices({one.folder.parent for one in called})
+        prices = _prices({arm.folder.parent for arm in called})
         replies = _replies(called)
         wordings = {text: probe for probe, text in questions.items()}
-        for run in sorted({one.run for one in called}):
+        for run in sorted({arm.run for arm in called}):
             try:
                 path = inside(run / "calls" / conversation.partition("-")[0].lower(), f"{conversation}.sqlite")
                 with CallStore(path, read_only=True) as store:
@@ -59,7 +59,7 @@ class ConversationCalls:
             except UserError as error:
                 self.problem = str(error).replace(f"{run}/", "")
         for calls in self.of.values():
-            calls.sort(key=lambda one: (one[0], one[3], str(one[2]), one[4]))
+            calls.sort(key=lambda call: (call[0], call[3], str(call[2]), call[4]))
 
     def _take(self, probe: str, call: StoredCall, prices: Mapping[tuple[str, str], Endpoint], series: Any) -> None:
         endpoint = prices.get((call.role, call.model))
@@ -71,10 +71,10 @@ class ConversationCalls:
         row = [call.step, call.role, call.model, call.about, *tokens, round(call.latency, 3), cost, outcome]
         self.of.setdefault(probe, []).append([*row, call.message[:2_000], own])
         for name in own:
-            held = self.spent.setdefault(name, [0, 0, 0, 0.0, 0.0])
+            sums = self.spent.setdefault(name, [0, 0, 0, 0.0, 0.0])
             for place, value in enumerate((1, call.input_tokens, call.output_tokens, call.latency, cost)):
-                before = held[place]
-                held[place] = None if before is None or value is None else before + value
+                before = sums[place]
+                sums[place] = None if before is None or value is None else before + value
 
 
 def _prices(parts: set[Path]) -> dict[tuple[str, str], Endpoint]:

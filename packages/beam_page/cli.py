@@ -10,8 +10,6 @@ import typer
 
 from beam_run.arguments import RESULTS
 
-page_app = typer.Typer()
-
 PageProtocol = Annotated[
     str,
     typer.Option(
@@ -28,7 +26,6 @@ DataOf = Annotated[
 ]
 
 
-@page_app.command()
 def page(
     run: Run,
     data: DataOf = None,
@@ -48,19 +45,18 @@ def page(
     from beamlib.text import count
 
     refuse_data(run)
-    found = read_run(run, data_of(run, data))
-    print(f"wrote {write_page(found, protocol=protocol, workers=os.cpu_count() or 1)}")
-    for name, why in found.left_out.items():
+    folder = read_run(run, data_of(run, data))
+    print(f"wrote {write_page(folder, protocol=protocol, workers=os.cpu_count() or 1)}")
+    for name, why in folder.left_out.items():
         print(f"left out {name}: {why}")
-    if missing := [one for one in found.conversations if one not in found.sources]:
+    if missing := [name for name in folder.conversations if name not in folder.sources]:
         print(f"without the text of {count(len(missing), 'conversation')}: name the folder of the data with --data")
     if zipped:
-        from beam_page.zipping import zip_page
+        from beam_page.data_files import zip_page
 
         print(zip_page(run))
 
 
-@page_app.command()
 def compare(
     first: Annotated[Path, typer.Argument(help="A run folder.")],
     second: Annotated[Path, typer.Argument(help="Another one, on the same questions.")],
@@ -76,12 +72,11 @@ def compare(
     refuse_data(out)
     print(f"wrote {write_comparison(first, second, out, data, protocol=protocol, workers=os.cpu_count() or 1)}")
     if zipped:
-        from beam_page.zipping import zip_page
+        from beam_page.data_files import zip_page
 
         print(zip_page(out))
 
 
-@page_app.command()
 def replay(
     run: Run,
     arm: Annotated[str, typer.Argument(help="Part and arm, for example 100k/rag-hybrid-k5.")],
@@ -92,8 +87,8 @@ def replay(
     from beam_page.replaying import replay_question
     from beam_page.run_folder import find_arm, read_run
 
-    found = read_run(run, data_of(run, data))
-    for line in replay_question(found, find_arm(found, arm), question):
+    folder = read_run(run, data_of(run, data))
+    for line in replay_question(folder, find_arm(folder, arm), question):
         print(line)
 
 
@@ -106,7 +101,6 @@ def data_of(run: Path, data: Path | None) -> Path | None:
 
 
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
-    """Put the commands into the project's `app`."""
-    for command in page_app.registered_commands:
-        command.rich_help_panel = RESULTS
-        app.registered_commands.append(command)
+    """Add the commands to the project's `app`."""
+    for command in (page, compare, replay):
+        app.command(rich_help_panel=RESULTS)(command)

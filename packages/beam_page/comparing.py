@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from beam_page.building import glance, render, replay_commands
-from beam_page.data_files import write_data
-from beam_page.headlines import paired, protocols_of, shown
+from beam_page.building import glance, render
+from beam_page.data_files import INDEX, write_data
+from beam_page.headlines import cell_text, paired, protocols_of, shown
 from beam_page.run_data import write_page_data
 from beam_page.run_folder import RunFolder, StoredArm, read_run
-from beam_page.sections import INDEX
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.files import read_text, write_text
 from beamlib.report.long_frame import ability_label
-from beamlib.report.tables import NOTHING
 from beamlib.scoring.scores import AVERAGE, score_run
 
 MARKS = ("A", "B")
-
-
-@dataclass(frozen=True, eq=False)
-class MarkedArm(StoredArm):
-    """An arm of one of the two runs, its series prefixed with the run's letter."""
-
-    mark: str = ""
-
-    @property
-    def series(self) -> str:
-        """The series with the run's letter."""
-        return f"{self.mark}/{super().series}"
 
 
 def write_comparison(
@@ -53,7 +39,11 @@ def write_comparison(
     for run in runs:
         if not run.arms:
             raise UserError(f"{run.folder}: it holds no finished arm; name a run folder that run_all.sh wrote.")
-    arms = [_marked(arm, mark) for mark, run in zip(MARKS, runs, strict=True) for arm in run.arms]
+    arms = [
+        replace(arm, part=f"{mark}/{arm.part}", mark=mark)
+        for mark, run in zip(MARKS, runs, strict=True)
+        for arm in run.arms
+    ]
     _same_questions(arms)
     pairs = list(_pairs(arms))
     if not pairs:
@@ -61,7 +51,7 @@ def write_comparison(
     left_out = {f"{mark}: {k}": why for mark, run in zip(MARKS, runs, strict=True) for k, why in run.left_out.items()}
     sources = {**runs[1].sources, **runs[0].sources}
     both = RunFolder(out, arms, left_out, sources, runs[0].data or runs[1].data)
-    page = write_page_data(both, protocol=protocol, workers=workers, commands=replay_commands(both))
+    page = write_page_data(both, protocol=protocol, workers=workers)
     index = {**page.index, "pairs": {name: list(_rows(pairs, name)) for name in protocols_of(arms)}}
     write_data(out, "run", index)
     lead = f"A: {first.name}. B: {second.name}. Differences are A minus B, on the same questions."
@@ -69,12 +59,7 @@ def write_comparison(
     return write_text(out / INDEX, render(f"{first.name} – {second.name}", index, values))
 
 
-def _marked(one: StoredArm, mark: str) -> MarkedArm:
-    values = {name: getattr(one, name) for name in StoredArm.__dataclass_fields__}
-    return MarkedArm(**{**values, "part": f"{mark}/{one.part}"}, mark=mark)
-
-
-def _same_questions(arms: Sequence[MarkedArm]) -> None:
+def _same_questions(arms: Sequence[StoredArm]) -> None:
     """Raise `UserError` where the runs asked different questions under the same ids."""
     seen: dict[str, str] = {}
     for arm in arms:
@@ -85,7 +70,7 @@ def _same_questions(arms: Sequence[MarkedArm]) -> None:
                 )
 
 
-def _pairs(arms: Sequence[MarkedArm]) -> Iterator[tuple[str, MarkedArm, MarkedArm]]:
+def _pairs(arms: Sequence[StoredArm]) -> Iterator[tuple[str, StoredArm, StoredArm]]:
     """Yield the pairs to compare with a name: the same series of a tier, or the same arm of different readers."""
     for arm in arms:
         if arm.mark != MARKS[0]:
@@ -93,27 +78,27 @@ def _pairs(arms: Sequence[MarkedArm]) -> Iterator[tuple[str, MarkedArm, MarkedAr
         others = [other for other in arms if other.mark == MARKS[1] and set(other.sizes) & set(arm.sizes)]
         named = [other for other in others if other.name == arm.name]
         same = [other for other in named if other.series[1:] == arm.series[1:]]
-        asked = {judgement.probe_id for judgement in arm.judgements}
+        probes = {judgement.probe_id for judgement in arm.judgements}
         for other in same or named:
-            if asked & {judgement.probe_id for judgement in other.judgements}:
+            if probes & {judgement.probe_id for judgement in other.judgements}:
                 yield (arm.series[2:] if same else f"{arm.series[2:]} – {other.series[2:]}", arm, other)
 
 
-def _rows(pairs: Sequence[tuple[str, MarkedArm, MarkedArm]], protocol: str) -> Iterator[dict[str, Any]]:
-    for name, one, other in pairs:
-        frames = [score_run(arm.judgements, protocol) for arm in (one, other)]
-        for size in one.sizes:
-            yield from _of_size(name, one, other, [frame[frame["size"] == size] for frame in frames], size)
+def _rows(pairs: Sequence[tuple[str, StoredArm, StoredArm]], protocol: str) -> Iterator[dict[str, Any]]:
+    for name, arm, other in pairs:
+        frames = [score_run(own.judgements, protocol) for own in (arm, other)]
+        for size in arm.sizes:
+            yield from _of_size(name, arm, other, [frame[frame["size"] == size] for frame in frames], size)
 
 
 def _of_size(
-    name: str, one: MarkedArm, other: MarkedArm, frames: Sequence[pd.DataFrame], size: str
+    name: str, arm: StoredArm, other: StoredArm, frames: Sequence[pd.DataFrame], size: str
 ) -> Iterator[dict[str, Any]]:
     for ability in (*ABILITIES, AVERAGE):
         own = [frame if ability == AVERAGE else frame[frame["ability"] == ability] for frame in frames]
-        if (found := paired(*own)) is not None:
-            key = {"first": one.series, "second": other.series, "size": size, "ability": ability}
-            yield {**key, "name": name, "numbers": shown(found)}
+        if (comparison := paired(*own)) is not None:
+            key = {"first": arm.series, "second": other.series, "size": size, "ability": ability}
+            yield {**key, "name": name, "numbers": shown(comparison)}
 
 
 def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -121,24 +106,16 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for size in dict.fromkeys(row["size"] for row in rows):
         own = [row for row in rows if row["size"] == size]
         columns = list(dict.fromkeys((row["name"], row["first"], row["second"]) for row in own))
-        held = {(row["first"], row["second"], row["ability"]): row["numbers"] for row in own}
+        cells = {(row["first"], row["second"], row["ability"]): row["numbers"] for row in own}
         present = [ability for ability in (*ABILITIES, AVERAGE) if any(row["ability"] == ability for row in own)]
-        cells = [
+        rows_shown = [
             (
                 ability_label(ability),
                 [
-                    {"key": [first, second, size, ability], "text": _text(held.get((first, second, ability)))}
+                    {"key": [first, second, size, ability], "text": cell_text(cells.get((first, second, ability)))}
                     for _, first, second in columns
                 ],
             )
             for ability in present
         ]
-        yield {"size": size, "columns": [name for name, _, _ in columns], "rows": cells}
-
-
-def _text(numbers: Sequence[Any] | None) -> str:
-    if numbers is None or numbers[0] is None:
-        return NOTHING
-    if numbers[4] == 1:
-        return f"{numbers[0]} (n = 1)"
-    return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
+        yield {"size": size, "columns": [name for name, _, _ in columns], "rows": rows_shown}

@@ -50,7 +50,9 @@ class ContextTable:
 
     def coded(self) -> list[list[int | list[int]]]:
         """Return the contexts with consecutive references as a pair: the first and their number."""
-        return [[_pair([n for _, n in run]) for _, run in groupby(enumerate(one), _start)] for one in self.contexts]
+        return [
+            [_pair([n for _, n in run]) for _, run in groupby(enumerate(context), _start)] for context in self.contexts
+        ]
 
     def add(self, context: str, shown: Iterable[int]) -> int:
         """Return the index of `context`, which may contain the messages `shown`."""
@@ -60,15 +62,15 @@ class ContextTable:
         return self._places[context]
 
     def _references(self, context: str, shown: Iterable[int]) -> Iterable[int]:
-        found = []
+        places = []
         for number in set(shown):
             text = self._messages.get(number, "")
             start = context.find(text) if len(text) >= _SHORTEST else -1
             while start >= 0:
-                found.append((start, -len(text), number))
+                places.append((start, -len(text), number))
                 start = context.find(text, start + len(text))
         at = 0
-        for start, length, number in sorted(found):  # of messages that begin alike, the longest
+        for start, length, number in sorted(places):  # of messages that begin alike, the longest
             if start >= at:
                 yield from self._line_references(context[at:start])
                 yield number

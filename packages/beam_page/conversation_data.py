@@ -78,7 +78,7 @@ def conversation_data(run: RunFolder, conversation: str, written: str = "") -> C
     stated = {
         probe: question
         for arm in arms
-        for probe, question in arm.told.items()
+        for probe, question in arm.details.items()
         if question.probe_id.startswith(f"{conversation}-")
     }
     questions = {probe: question.question for probe, question in stated.items()}
@@ -255,13 +255,13 @@ def _messages(
     """Select the messages to show: all of a short conversation, else cited ones, neighbours and those in contexts."""
     everything = conversation.messages
     whole = sum(len(message.content) for message in everything) <= WHOLE
-    wanted = {
+    needed = {
         i + step for probe_gold in gold.values() for i in probe_gold.evidence for step in range(-AROUND, AROUND + 1)
     }
     for series, of_series in answers.items():
         if not series.endswith(_WHOLE_CONVERSATION):
-            wanted |= {m for row in of_series.values() if "c" in row for m in table.contexts[row["c"]] if m >= 0}
-    kept = [message for message in everything if whole or message.id in wanted]
+            needed |= {m for row in of_series.values() if "c" in row for m in table.contexts[row["c"]] if m >= 0}
+    kept = [message for message in everything if whole or message.id in needed]
     return {
         "ids": [message.id for message in kept],
         "roles": "".join(message.role[0] for message in kept),

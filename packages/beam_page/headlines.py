@@ -60,7 +60,7 @@ def numbers_of(scores: pd.DataFrame) -> dict[str, dict[str, Numbers]]:
 
 def protocols_of(arms: Iterable[StoredArm]) -> Mapping[str, Protocol]:
     """Return the page's protocols, including those of published verdicts where there are any."""
-    published = any(judgement.reported for one in arms for judgement in one.judgements)
+    published = any(judgement.reported for arm in arms for judgement in arm.judgements)
     return PROTOCOLS | REPORTED if published else PROTOCOLS
 
 
@@ -71,7 +71,7 @@ def opening(numbers: Mapping[str, Any], main: Collection[str]) -> str:
     """
     for name, treatments in numbers.items():
         own = [size[AVERAGE] for key, sizes in treatments["full"].items() if key in main for size in sizes.values()]
-        if name != RECALL and own and all(one[0] is not None or one[5] for one in own):
+        if name != RECALL and own and all(average[0] is not None or average[5] for average in own):
             return name
     return next(iter(numbers))
 

@@ -36,8 +36,8 @@ def memorycode_data(folder: Path) -> dict[str, Any] | None:
     """
     try:
         items = load_dialogues(folder / "data")
-        found = find_outputs(folder / "outputs")
-        models = [score_model(name, path, items, own=True) for name, path in found.items()]
+        outputs = find_outputs(folder / "outputs")
+        models = [score_model(name, path, items, own=True) for name, path in outputs.items()]
     except UserError:
         return None
     answered = {model.name: {_id(answer): answer for answer in model.answers} for model in models}
@@ -59,7 +59,7 @@ def memorycode_data(folder: Path) -> dict[str, Any] | None:
             {"id": f"{SIZE}-{dialogue.id}", "m": dialogue.has_texts, "questions": list(part.values())}
             for dialogue, part in kept
         ],
-        "cells": {name: {key: _cell(one) for key, one in own.items()} for name, own in answered.items()},
+        "cells": {name: {key: _cell(answer) for key, answer in own.items()} for name, own in answered.items()},
         "headlines": {},
         "best": {},
         "quantiles": {"exact": 0},
@@ -89,22 +89,27 @@ def _id(answer: Any) -> str:
 def _questions(dialogue: Any, answered: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the answered questions of a dialogue: the query, and the sessions that state its conventions."""
     for own in answered.values():
-        for key, one in own.items():
-            if one.dialogue_id == dialogue.id:
-                history = one.setup == "history"
-                query = (dialogue.queries if history else dialogue.sessions[one.session].queries)[one.place]
+        for key, answer in own.items():
+            if answer.dialogue_id == dialogue.id:
+                history = answer.setup == "history"
+                query = (dialogue.queries if history else dialogue.sessions[answer.session].queries)[answer.place]
                 stating = [n for n, session in enumerate(dialogue.sessions) if session.mentions]
                 yield (
                     key,
-                    {"id": key, "a": one.setup, "q": f"Write {query}.", "e": stating if history else [one.session]},
+                    {
+                        "id": key,
+                        "a": answer.setup,
+                        "q": f"Write {query}.",
+                        "e": stating if history else [answer.session],
+                    },
                 )
 
 
-def _cell(one: Any) -> dict[str, Any]:
+def _cell(answer: Any) -> dict[str, Any]:
     """Return the verdicts of the applicable rules."""
-    if one.unscored:
+    if answer.unscored:
         return {"j": [{"v": [], "u": "there is no answer"}], "u": "there is no answer"}
-    marks = [_MARKS[str(verdict)] for verdict in one.verdicts if str(verdict) in _MARKS]
+    marks = [_MARKS[str(verdict)] for verdict in answer.verdicts if str(verdict) in _MARKS]
     return {"j": [{"v": marks} if marks else {"v": [], "u": "no rule applies: the code has no such object"}]}
 
 
@@ -115,10 +120,10 @@ def _texts(
     answers: dict[str, dict[str, Any]] = {}
     for name, own in answered.items():
         for key in part:
-            if (one := own.get(key)) is not None:
-                gold[key] = {"rubric": [_rule(rule) for rule in one.rules]}
-                row = {"t": models[name].text_of(one), "no": "The answers of MemoryCode are kept without contexts."}
-                answers.setdefault(name, {})[key] = {**row, "j": [_said(one)]}
+            if (answer := own.get(key)) is not None:
+                gold[key] = {"rubric": [_rule(rule) for rule in answer.rules]}
+                row = {"t": models[name].text_of(answer), "no": "The answers of MemoryCode are kept without contexts."}
+                answers.setdefault(name, {})[key] = {**row, "j": [_replies(answer)]}
     sessions: Sequence[Any] = dialogue.sessions if dialogue.has_texts else ()
     messages = {
         "ids": list(range(len(sessions))),
@@ -136,8 +141,8 @@ def _rule(rule: Any) -> str:
     return f"{rule.kind}: {rule.condition}"
 
 
-def _said(one: Any) -> dict[str, list[str]]:
+def _replies(answer: Any) -> dict[str, list[str]]:
     """Return the applicable rules of an answer and their verdicts; none for an unscored one."""
-    found = zip(one.rules, map(str, one.verdicts), strict=False)
-    rules = [(_rule(rule), one.failure or said) for rule, said in found if said in _MARKS]
-    return {"n": [rule for rule, _ in rules], "r": [said for _, said in rules]}
+    pairs = zip(answer.rules, map(str, answer.verdicts), strict=False)
+    rules = [(_rule(rule), answer.failure or verdict) for rule, verdict in pairs if verdict in _MARKS]
+    return {"n": [rule for rule, _ in rules], "r": [verdict for _, verdict in rules]}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from beam_page.run_folder import RunFolder, StoredArm
 from beamlib.data.loading import Loaded, load
@@ -80,31 +81,24 @@ def _recalled(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Rema
             if isinstance(memory, ModelError):
                 remade[arm_record.series] = {probe.id: memory.reason for probe in loaded.probes}
                 continue
-            contexts = recollections(loaded.probes, memory)
-            pairs = zip(loaded.probes, contexts, strict=True)
-            counted = _Counted(parameters)
+            count = cache(parameters.counter.count)  # many contexts are equal
+            pairs = zip(loaded.probes, recollections(loaded.probes, memory), strict=True)
             remade[arm_record.series] = {
-                probe.id: counted.checked(context, arm_record.answers.get(probe.id)) for probe, context in pairs
+                probe.id: _checked(context, arm_record.answers.get(probe.id), count) for probe, context in pairs
             }
     return remade
 
 
-class _Counted:
-    """Compare contexts with the record of their answers; equal contexts are counted once."""
-
-    def __init__(self, parameters: ResolvedParameters) -> None:
-        self._counter = parameters.counter
-        self._tokens: dict[str, int] = {}
-
-    def checked(self, context: RetrievedContext | ModelError, answer: Answer | None) -> RetrievedContext | str:
-        if isinstance(context, ModelError):
-            return context.reason
-        if answer is None or answer.text is None:  # a failed call keeps no record of its context
-            return context
-        if context.context not in self._tokens:
-            self._tokens[context.context] = self._counter.count(context.context)
-        same = (context.message_ids, self._tokens[context.context]) == (answer.message_ids, answer.context_tokens)
-        return context if same else OTHERWISE
+def _checked(
+    context: RetrievedContext | ModelError, answer: Answer | None, count: Callable[[str], int]
+) -> RetrievedContext | str:
+    """Return a context that equals the record of its answer, else the sentence why there is none."""
+    if isinstance(context, ModelError):
+        return context.reason
+    if answer is None or answer.text is None:  # a failed call keeps no record of its context
+        return context
+    same = (context.message_ids, count(context.context)) == (answer.message_ids, answer.context_tokens)
+    return context if same else OTHERWISE
 
 
 def replay_question(run: RunFolder, arm: StoredArm, probe_id: str) -> Iterator[str]:

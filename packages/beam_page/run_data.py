@@ -16,6 +16,7 @@ from beam_page.run_folder import RunFolder, main_arms
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.errors import UserError
 from beamlib.files import read_json, write_json
+from beamlib.places import from_root
 from beamlib.processes import as_they_end, process_pool
 from beamlib.report.long_frame import ability_label
 
@@ -34,16 +35,13 @@ class PageData:
     spoilt: frozenset[str] = frozenset()
 
 
-def write_page_data(
-    run: RunFolder, *, protocol: str = "", workers: int = 1, commands: Mapping[str, str] | None = None
-) -> PageData:
+def write_page_data(run: RunFolder, *, protocol: str = "", workers: int = 1) -> PageData:
     """Write the data files of `run` into its folder `page` and remove outdated ones.
 
     Args:
         run: The run.
         protocol: The scoring protocol that the page opens with, empty for `opening`.
         workers: Processes to use.
-        commands: The shell command that replays a question, by part.
 
     Raises:
         UserError: The run's verdicts cannot be scored by `protocol`.
@@ -66,7 +64,7 @@ def write_page_data(
     gold = {key: value for part in parts for key, value in part.gold.items()}
     spoilt = frozenset(key for part in parts for key in part.spoilt)
     numbers = headlines(run.arms, main, gold, spoilt)
-    index = _index(run, parts, numbers, protocol or opening(numbers.numbers, main), commands or {})
+    index = _index(run, parts, numbers, protocol or opening(numbers.numbers, main))
     files.append(write_data(run.folder, "run", index))
     clear_others(run.folder, files)
     return PageData(index, numbers, files, gold, spoilt)
@@ -107,7 +105,6 @@ def _index(
     parts: Sequence[ConversationData],
     numbers: Headlines,
     protocol: str,
-    commands: Mapping[str, str],
 ) -> dict[str, Any]:
     main = main_arms(run.arms)
     series: dict[str, dict[str, Any]] = {}
@@ -134,8 +131,19 @@ def _index(
         "headlines": numbers.numbers,
         "best": numbers.best,
         "quantiles": numbers.quantiles,
-        "commands": commands,
+        "commands": _replay_commands(run),
         "left_out": run.left_out,
+    }
+
+
+def _replay_commands(run: RunFolder) -> dict[str, str]:
+    """Return the command that replays a question, by part; the page fills in ARM and QUESTION."""
+    generated = run.data is not None and run.data.parent == run.folder
+    rest = "ARM QUESTION" if generated else "ARM QUESTION --data FOLDER"
+    return {
+        arm.part: f"beamlib replay {from_root(arm.run)} {arm.folder.parent.name}/{rest}"
+        for arm in run.arms
+        if arm.manifest
     }
 
 

@@ -38,7 +38,8 @@ class StoredArm:
     Attributes:
         manifest: None for an imported run without one.
         answers: By probe id; may be fewer than `judgements`.
-        told: An imported arm's questions as its source states them.
+        details: An imported arm's questions as its source states them.
+        mark: The letter of its run where two runs are compared.
     """
 
     part: str
@@ -46,7 +47,8 @@ class StoredArm:
     manifest: Manifest | None
     answers: Mapping[str, Answer]
     judgements: Sequence[Judgement]
-    told: Mapping[str, ImportedQuestion] = field(default_factory=dict)
+    details: Mapping[str, ImportedQuestion] = field(default_factory=dict)
+    mark: str = ""
 
     @property
     def name(self) -> str:
@@ -93,12 +95,12 @@ class StoredArm:
     @property
     def series(self) -> str:
         """Name over all sizes of a run."""
-        return f"{self.backbone}/{self.name}" if self.backbone else self.name
+        return "/".join(filter(None, (self.mark, self.backbone, self.name)))
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The tiers of its conversations."""
-        return in_order({one.conversation_id.partition("-")[0] for one in self.judgements})
+        return in_order({judgement.conversation_id.partition("-")[0] for judgement in self.judgements})
 
     @property
     def treatment(self) -> Treatment:
@@ -165,22 +167,22 @@ def read_run(run: Path, data: Path | None = None) -> RunFolder:
 
 
 def _folders(run: Path) -> Iterator[Path]:
-    found = {path.parent for name in (f"{JUDGEMENTS}.jsonl", MANIFEST) for path in run.glob(f"*/*/{name}")}
-    found |= {path.parent for path in run.glob(f"*/{JUDGEMENTS}.jsonl")}  # an imported run of one part
-    return (folder for folder in sorted(found) if folder.relative_to(run).parts[0] not in NO_ARMS)
+    folders = {path.parent for name in (f"{JUDGEMENTS}.jsonl", MANIFEST) for path in run.glob(f"*/*/{name}")}
+    folders |= {path.parent for path in run.glob(f"*/{JUDGEMENTS}.jsonl")}  # an imported run of one part
+    return (folder for folder in sorted(folders) if folder.relative_to(run).parts[0] not in NO_ARMS)
 
 
 def _stored(run: Path, folder: Path) -> StoredArm:
     part = folder.relative_to(run).parts[0]
     manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
     judgements = stored_judgements(folder) if manifest else read_judgements(folder)
-    asked = {judgement.probe_id for judgement in judgements}
-    if len(asked) < len(judgements):
+    probes = {judgement.probe_id for judgement in judgements}
+    if len(probes) < len(judgements):
         raise UserError(f"{folder}: a question was judged twice; keep one judgement per question.")
     answers = read_answers(folder) if (folder / "answers.jsonl").exists() else []
     if not judgements:
         raise UserError(f"{folder}: it holds no judgement; run it to its end.")
-    answers_by_probe = {judgement.probe_id: judgement for judgement in answers if judgement.probe_id in asked}
+    answers_by_probe = {judgement.probe_id: judgement for judgement in answers if judgement.probe_id in probes}
     stated = read_details(folder, manifest.imported) if manifest and manifest.imported else {}
     return StoredArm(part, folder, manifest, answers_by_probe, judgements, stated)
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import bleach
 from markupsafe import Markup
 
+from beam_page.data_files import INDEX
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
 from beam_run.cost_table import read_costs
 from beamlib.data.checked_json import left_out_line
@@ -30,8 +31,6 @@ _TAGS = frozenset(
 ).union(["table", "tbody", "td", "th", "thead", "tr"])
 _ATTRIBUTES = {"figure": ["class"], "tr": ["class"], "th": ["scope", "colspan", "rowspan"]}
 ALL = "all"
-INDEX = "index.html"
-"""The page of a run, and that of another benchmark in its part of the run."""
 _OTHERS = {"memorycode": "MemoryCode", "meme": "MEME"}
 FIELD = "field"
 """The part of what others published about BEAM: notebooks 12 and 13."""
@@ -104,6 +103,13 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
     costs = folder / part / "costs.json"
     figures = [(path, _figure(folder, path)) for path in _once(folder, "figures", part, ".json")]
     tables = [(path, _table(folder, path)) for path in _once(folder, "tables", part, ".html")]
+
+    def shown(late: bool) -> dict[str, list[dict[str, Any]]]:
+        kinds = {"tables": tables, "figures": figures}
+        return {
+            kind: [own for path, own in rows if bool(_OF_DATA.match(path.stem)) == late] for kind, rows in kinds.items()
+        }
+
     return {
         "part": part,
         "title": section.title,
@@ -112,12 +118,8 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
         "look": link(folder, folder / part / INDEX) if part in _OTHERS and (folder / part / INDEX).is_file() else "",
         "costs": Markup(read_costs(read_json(costs)).to_html()) if costs.exists() else "",
         "notebooks": [(link(folder, page), page.stem) for page in section.notebooks],
-        "tables": [one for path, one in tables if not _OF_DATA.match(path.stem)],
-        "figures": [one for path, one in figures if not _OF_DATA.match(path.stem)],
-        "late": {
-            "tables": [one for path, one in tables if _OF_DATA.match(path.stem)],
-            "figures": [one for path, one in figures if _OF_DATA.match(path.stem)],
-        },
+        **shown(late=False),
+        "late": shown(late=True),
         "runs": [
             (link(folder, path), path.parent.name)
             for pattern in ("*/manifest.json", "outputs/*/run.json")
@@ -129,7 +131,7 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
 def _put_together(folder: Path) -> set[str]:
     """Return the parts that the joined tables and figures cover, by their records."""
     records = [read_json(path) for path in sorted((folder / "figures" / ALL).glob("*.json"))]
-    return {arm.partition("/")[0] for one in records for arm in one["inputs"].get("judgements", {})}
+    return {arm.partition("/")[0] for record in records for arm in record["inputs"].get("judgements", {})}
 
 
 def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:

@@ -31,10 +31,10 @@ def verdict_rows(judgement: Judgement) -> list[dict[str, Any]]:
         x: Per protocol the score, why there is none, and whether the scorer stops, where verdicts alone do not give
             it.
     """
-    return [_row(one) | _told_otherwise(one) for one in judgement.rounds]
+    return [_row(own) | _score_changes(own) for own in judgement.rounds]
 
 
-def _told_otherwise(judgement: Judgement) -> dict[str, Any]:
+def _score_changes(judgement: Judgement) -> dict[str, Any]:
     """Return `x` of a published judgement: protocols whose score differs from that of its verdicts alone."""
     if judgement.reported is None:
         return {}
@@ -42,9 +42,9 @@ def _told_otherwise(judgement: Judgement) -> dict[str, Any]:
     scores = {name: (protocol.score_question(judgement), protocol.score_question(bare)) for name, protocol in known}
     return {
         "x": {
-            name: [one.value, one.unscored or "", one.aborts_conversation]
-            for name, (one, other) in scores.items()
-            if (one.value, one.unscored) != (other.value, other.unscored)
+            name: [score.value, score.unscored or "", score.aborts_conversation]
+            for name, (score, other) in scores.items()
+            if (score.value, score.unscored) != (other.value, other.unscored)
         }
     }
 
@@ -54,13 +54,13 @@ def _row(judgement: Judgement) -> dict[str, Any]:
     missing = [verdict.reason for verdict in verdicts if verdict.score is None]
     ordering = judgement.ability == "event_ordering"
     read = [_released(verdict.reply, whole=not ordering) for verdict in verdicts]
-    usual = [1 if ordering else (None if one.score is None else int(one.score)) for one in verdicts]
-    row: dict[str, Any] = {"v": [None if one.score is None else int(2 * one.score) for one in verdicts]}
+    usual = [1 if ordering else (None if verdict.score is None else int(verdict.score)) for verdict in verdicts]
+    row: dict[str, Any] = {"v": [None if verdict.score is None else int(2 * verdict.score) for verdict in verdicts]}
     row |= {"r": read} if read != usual and judgement.reported is None else {}
     row |= {"w": missing[0]} if missing else {}
     row |= {"u": judgement.unscored} if judgement.unscored is not None else {}
     if ordering:
-        row["o"] = [number for number, one in enumerate(verdicts) if is_order_nugget(one.nugget)]
+        row["o"] = [number for number, verdict in enumerate(verdicts) if is_order_nugget(verdict.nugget)]
         for alignment in judgement.alignments:
             name = "i" if alignment.parser == "items" else "l"
             row[name] = list(alignment.matches) if name == "i" else _lines(judgement, alignment)
@@ -79,7 +79,7 @@ def _released(reply: str, *, whole: bool) -> int | None:
 
 def _lines(judgement: Judgement, alignment: Alignment) -> list[list[int]]:
     rubric = [verdict.nugget for verdict in judgement.verdicts]
-    found = zip(alignment.items, alignment.matches, strict=True)
-    lines = [item if match is None else rubric[match] for item, match in found]
+    pairs = zip(alignment.items, alignment.matches, strict=True)
+    lines = [item if match is None else rubric[match] for item, match in pairs]
     numbers: dict[str, int] = {}
     return [[numbers.setdefault(text, len(numbers)) for text in side] for side in (rubric, lines)]

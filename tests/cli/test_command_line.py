@@ -158,7 +158,7 @@ CLOSED = {
     "generate": ("100k", "500k", "1m", "10m", "hierarchical", "sequential", "conversation", "batch", "replay"),
     "evidence": ("100k", "10m", "bm25", "dense", "hybrid", *ARMS),
     "import": tuple(READERS),
-    "estimate": get_args(Preset), "memorycode score": tuple(variant.name for variant in VARIANTS),
+    "estimate": get_args(Preset), "memorycode score": tuple(VARIANTS),
 }  # fmt: skip
 
 

@@ -24,7 +24,8 @@ from published_results import (
 )
 
 from beam_field.exporting import export_arm
-from beam_field.importing import ImportedArm, read_runs, write_runs
+from beam_field.importing import read_runs, write_runs
+from beam_field.matching import ImportedArm
 from beam_field.sources import judgements as shipped
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import read_answers, read_manifest, stored_judgements

@@ -161,16 +161,6 @@ def test_every_character_of_the_released_texts_is_kept(memorycode_data: Path) ->
     assert sessions == 560
 
 
-def test_the_released_speakers_are_told_apart(memorycode_data: Path) -> None:
-    for one in released(memorycode_data):
-        names = {"user": one.context.mentor, "assistant": one.context.mentee}
-        other = {"user": one.context.mentee, "assistant": one.context.mentor}
-        for message in conversation_of(one):
-            assert not re.search(rf"^\s*{re.escape(other[message.role])}\s*:", message.content, re.MULTILINE)
-            if message.role == "assistant" and message.content:
-                assert message.content.startswith(names["assistant"])
-
-
 @pytest.mark.parametrize(
     "memory",
     [FullContext(32_768), Rag(3, "bm25"), Rag(3), Light(OfflineModel(), LightSettings(k=3))],

@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 import gzip
 import json
-import subprocess
-import sys
 import tracemalloc
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
-from beam_memorycode import outputs as outputs_module
 from beam_memorycode import outputs as reading
 from beam_memorycode.dialogue_files import (
     LoadedDialogue,
@@ -23,7 +21,7 @@ from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
 from beam_memorycode.rule_scoring import ORDERS, RELEASED, VARIANTS, score_outputs, summarise
 from beam_memorycode.rules import DialogueRules, Rule, RuleVerdict
-from beam_memorycode.scored import tally, tally_text
+from beam_memorycode.scored import ScoredModel, score_data
 from beam_memorycode.task import MEMORYCODE
 from beam_run.task_options import TaskOptions, run_command
 from beamlib.errors import UserError
@@ -67,6 +65,11 @@ OUTPUTS = Outputs(
 )
 
 
+def scored(data: Path, outputs: Path) -> ScoredModel:
+    (model,) = score_data(data, {outputs.name: outputs})
+    return model
+
+
 @pytest.fixture
 def folder(tmp_path):
     item = one_dialogue()
@@ -83,7 +86,7 @@ def test_what_is_written_is_read_back(folder):
 
 
 def test_the_three_steps_of_averaging_by_hand(folder):
-    found = tally(folder, folder / "outputs" / "model").columns
+    found = scored(folder, folder / "outputs" / "model").summary
     # Instructions: 1; (docstring fails) 0 and 1, so 1/2: the dialogue has their mean.
     assert found["instruction"].mean == 75.0
     # Sessions: x_ fails on z_add: 0. Docstring and z_: 1/2; and what does not parse fails all: 1/4.
@@ -122,13 +125,13 @@ def test_fifteen_sessions_are_short(sessions, column):
 
 def test_variants_count_as_their_names_say():
     scored = score_outputs([one_dialogue()], {5: Outputs(5, history=(GOOD, "import os", "oh no"))})
-    scores = {variant.name: [answer.score_by(variant) for answer in scored] for variant in VARIANTS}
+    scores = {variant.name: [answer.score_by(variant) for answer in scored] for variant in VARIANTS.values()}
     assert scores["released"] == [1, None, 0]
     assert scores["absent counts 0"] == [1, 0, 0] and scores["absent counts 1"] == [1, 1, 0]
     assert scores["unparsed left out"] == [1, None, None]
     half = score_outputs([one_dialogue()], {5: Outputs(5, history=("def z_a(): pass", None, None))})[0]
     assert half.score_by(RELEASED) == 0.5
-    assert [half.score_by(v) for v in VARIANTS if v.all_at_once] == [0]
+    assert [half.score_by(v) for v in VARIANTS.values() if v.all_at_once] == [0]
 
 
 @pytest.fixture(scope="module")
@@ -158,26 +161,27 @@ def test_a_bundles_outputs_may_lie_apart_from_its_dialogues(memorycode_data, clo
     for name in (f"outputs_{MODEL}.jsonl.gz", f"instruction_outputs_{MODEL}.json.gz"):
         (tmp_path / name).write_bytes((memorycode_data / name).read_bytes())
     assert outputs_in(tmp_path) == {MODEL: tmp_path / f"outputs_{MODEL}.jsonl.gz"}
-    found = tally(clone, outputs_in(tmp_path)[MODEL])
-    assert found.columns == tally(clone, clone / "outputs" / MODEL).columns
-    assert found.columns["instruction"].n == len(SOME)
+    found = scored(clone, outputs_in(tmp_path)[MODEL])
+    assert found.summary == scored(clone, clone / "outputs" / MODEL).summary
+    assert found.summary["instruction"].n == len(SOME)
 
 
-def test_the_command_prints_what_a_program_can_read(clone):
-    command = [sys.executable, "-m", "beam_run", "memorycode", "score", "--dialogues", str(clone / "dataset")]
-    done = subprocess.run(
-        [*command, "--outputs", str(clone / "outputs" / MODEL), "--json"], capture_output=True, text=True, timeout=120
-    )
+def test_the_command_prints_what_a_program_can_read(clone, called):
+    command = ["memorycode", "score", "--dialogues", clone / "dataset"]
+    done = called(*command, "--outputs", clone / "outputs" / MODEL, "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert list(found) == ["instruction", "long_history", "session", "short_history"]
-    assert {cell["n"] for cell in (found["instruction"], found["session"])} == {len(SOME)}
-    expected = tally(clone, clone / "outputs" / MODEL).columns
-    for name, cell in found.items():
-        assert (cell["mean"], cell["stderr"]) == (expected[name].mean, expected[name].stderr)
-    bad = subprocess.run([*command, "--outputs", str(clone / "dataset")], capture_output=True, text=True, timeout=120)
-    assert (bad.returncode, bad.stdout) == (2, "")
-    assert bad.stderr.count("\n") == 1 and "output_<id>.json" in bad.stderr
+    expected = scored(clone, clone / "outputs" / MODEL).summary
+    assert json.loads(done.stdout) == {name: asdict(cell) for name, cell in expected.items()}
+    text = called(*command, "--outputs", clone / "outputs" / MODEL, "--variant", "absent counts 1").stdout
+    assert "variant: absent counts 1" in text and f"{len(SOME)}; 0; " in text
+    for words, problem in (
+        (["--outputs", clone / "dataset"], "output_<id>.json"),
+        (["--order", "mean"], "choose one of dialogue-mean"),
+        (["--variant", "strict"], "all rules at once"),
+    ):
+        bad = called(*command, *words)
+        assert (bad.returncode, bad.stdout) == (2, "")
+        assert bad.stderr.count("\n") == 1 and problem in bad.stderr
 
 
 def test_a_dialogue_without_output_is_named_and_not_counted(clone, tmp_path):
@@ -186,18 +190,18 @@ def test_a_dialogue_without_output_is_named_and_not_counted(clone, tmp_path):
     for number in SOME[1:]:
         name = f"output_{number}.json"
         (folder / name).write_bytes((clone / "outputs" / MODEL / name).read_bytes())
-    found = tally(clone, folder)
-    assert found.columns["session"].n == len(SOME) - 1
+    found = scored(clone, folder)
+    assert found.summary["session"].n == len(SOME) - 1
     assert found.notes == ("1 of 7 dialogues have no outputs and are not counted in n.",)
 
 
-def test_answers_of_the_stand_in_are_called_that(folder, tmp_path):
+def test_answers_of_the_stand_in_are_called_that(folder, tmp_path, called):
     own = tmp_path.with_name(f"{tmp_path.name}-own")  # never below the data
     run_command(MEMORYCODE, TaskOptions(data=folder, folder=own, arms=("history",), quiet=True))
-    found = tally(folder, own / "memorycode" / "outputs" / "offline")
-    assert found.notes == (f"Answers: {OFFLINE_NAME}.",)
-    assert OFFLINE_NAME in tally_text("offline", found)
-    assert tally(folder, folder / "outputs" / "model").notes == ()
+    command = ["memorycode", "score", "--data", folder]
+    text = called(*command, "--outputs", own / "memorycode" / "outputs" / "offline").stdout
+    assert f"Answers of offline: {OFFLINE_NAME}." in text
+    assert OFFLINE_NAME not in called(*command).stdout
 
 
 def test_a_changed_rule_changes_affected_answers_and_no_other(clone):
@@ -266,7 +270,7 @@ def test_nulls_in_a_dialogue_are_fields_left_out(folder):
 def test_two_files_of_one_number_are_refused(folder, name):
     (folder / name).write_text("{}", "utf-8")
     with pytest.raises(UserError, match="same number"):
-        tally(folder, folder / "outputs" / "model")
+        scored(folder, folder / "outputs" / "model")
 
 
 def test_folders_beside_a_models_outputs_are_not_looked_into(folder):
@@ -280,7 +284,7 @@ def test_a_file_of_gigabytes_is_refused_unread(folder, name):
     with (folder / name).open("ab") as file:
         file.truncate(1 << 40)  # a hole: it takes no place
     with pytest.raises(UserError, match="longer than") as caught:
-        tally(folder, folder / "outputs" / "model")
+        scored(folder, folder / "outputs" / "model")
     assert name in str(caught.value)
 
 
@@ -290,8 +294,7 @@ BUNDLE_ROW = {"dialogue_id": 5, "session_outputs": [["a"], [], ["b", "c"]], "his
 @pytest.mark.parametrize("name", ["outputs_x.jsonl.gz", "instruction_outputs_x.json.gz"])
 def test_what_grows_to_gigabytes_is_refused_in_bounded_memory(tmp_path, name, monkeypatch):
     most = 1 << 24  # less than in use, so that the test is quick
-    for module in (reading, outputs_module):
-        monkeypatch.setattr(module, "MOST_BYTES", most)
+    monkeypatch.setattr(reading, "MOST_BYTES", most)
     (tmp_path / "outputs_x.jsonl.gz").write_bytes(gzip.compress(json.dumps(BUNDLE_ROW).encode() + b"\n"))
     member = gzip.compress(b" " * (1 << 22), 1)
     (tmp_path / name).write_bytes(member * 1_000)  # 4 GiB in 20 MB: members one after the other are one file
@@ -313,7 +316,7 @@ def test_a_bundle_of_endless_lines_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("rows", "problem"),
-    [([BUNDLE_ROW, BUNDLE_ROW], "twice"), ([BUNDLE_ROW | {"dialogue_id": True}], "whole number")],
+    [([BUNDLE_ROW, BUNDLE_ROW], "twice"), ([BUNDLE_ROW | {"dialogue_id": True}], "valid integer")],
 )
 def test_a_bundle_of_outputs_has_every_dialogue_once(tmp_path, rows, problem):
     path = tmp_path / "outputs_x.jsonl.gz"
@@ -329,13 +332,13 @@ def test_a_pattern_beyond_linear_time_is_refused_with_its_dialogue_though_no_ans
         lambda value: value["sessions"][2][place].__setitem__(0, ["class", "^(?!x_).*"]),
     )
     with pytest.raises(UserError, match=r"^dialogue_5: .*\^\(\?!x_\)"):
-        tally(folder, folder / "outputs" / "model")
+        scored(folder, folder / "outputs" / "model")
 
 
 def test_a_query_that_is_no_text_is_no_matter(folder):
     path = folder / "dataset" / "dialogue_5.json"
     rewritten(path, lambda value: value["sessions"][2]["session_eval_query"].__setitem__(0, "\ud800"))
-    assert tally(folder, folder / "outputs" / "model").columns["session"].mean == 12.5
+    assert scored(folder, folder / "outputs" / "model").summary["session"].mean == 12.5
 
 
 def mutated(folder, change):
@@ -394,7 +397,7 @@ def test_damaged_outputs_are_named(folder, name):
     OUTPUT_DAMAGE[name](value)
     path.write_text(json.dumps(value), "utf-8")
     with pytest.raises(UserError) as caught:
-        tally(folder, path.parent)
+        scored(folder, path.parent)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -417,9 +420,6 @@ def test_a_damaged_bundle_is_named(tmp_path, damage):
 
 
 def test_unknown_names_are_refused_with_what_there_is(folder):
-    for arguments, known in (({"order": "mean"}, "dialogue-mean"), ({"variant": "strict"}, "all rules at once")):
-        with pytest.raises(UserError, match=known):
-            tally(folder, folder / "outputs" / "model", **arguments)
     with pytest.raises(UserError, match="choose one of model"):
         outputs_in(folder, "other")
     for empty in (folder / "nowhere", folder / "outputs"):

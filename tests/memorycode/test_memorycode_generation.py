@@ -17,31 +17,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from beam_memorycode.bank import take_apart
-from beam_memorycode.conversing import check_conversation, conversation_prompt, hold_conversations, read_turns
 from beam_memorycode.dialogue_files import load_dialogues
-from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Session, Setting, Topic
+from beam_memorycode.dialogues import Dialogue, Session, Setting, Topic
 from beam_memorycode.generating import (
     CALLS,
     DATASET,
     RECORD,
     TOPICS,
     GenerateOptions,
+    check_conversation,
+    conversation_prompt,
     generate_dialogues,
-    wanted_dialogues,
+    hold_conversations,
+    list_requests,
+    read_turns,
 )
-from beam_memorycode.offline_writer import (
-    PROMPT,
-    WORDS,
-    OfflineWriter,
-    conversation_variables,
-    describe_meeting,
-    read_agenda,
-    read_meeting,
-)
+from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import draw_template
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME, ModelError, Prompt, run
@@ -57,7 +50,7 @@ def _template(sessions: int, number: int = 1, name: str = "released") -> Dialogu
 
 
 def _written(dialogue: Dialogue) -> list[str]:
-    found = run(hold_conversations(OfflineWriter(), dialogue))
+    found = run(hold_conversations(OfflineWriter(dialogue), dialogue))
     assert not [one for one in found if isinstance(one, ModelError)]
     return [str(one) for one in found]
 
@@ -106,33 +99,6 @@ def test_each_instruction_is_stated_once_by_the_mentor_alone(hundred: tuple[Dial
                 assert topic.type == "instruction-add" or any(change.search(one) for one in found)
 
 
-@settings(max_examples=30)
-@given(seed=st.integers(0, 10_000), sessions=st.sampled_from(SESSION_COUNTS[:7]), name=st.sampled_from(["paper"]))
-def test_agendas_are_read_as_they_were_composed(seed: int, sessions: int, name: str) -> None:
-    dialogue = draw_template(1, seed=seed, name=name, sessions=sessions, number=1).dialogue
-    for place, session in enumerate(dialogue.sessions):
-        told = conversation_variables(dialogue, place)
-        agenda = read_agenda(told["agenda"], told["mentor"], told["mentee"])
-        assert [wish.text for wish in agenda.coding] == list(session.instructions)
-        assert [wish.update for wish in agenda.coding] == [
-            t.type.endswith("update") for t in session.topics if t.coding
-        ]
-        filler = next((topic for topic in session.topics if not topic.coding), None)
-        said = agenda.topic or (agenda.order.text if agenda.order else None)
-        assert said == (filler.text if filler else None)
-        if filler:
-            update = agenda.again if agenda.topic else bool(agenda.order and agenda.order.update)
-            assert update == filler.type.endswith("update")
-        assert read_meeting(told["meeting"]) == place
-        assert "[" not in told["mentor_persona"] + told["mentee_persona"]
-
-
-def test_earlier_conversations_are_counted_right() -> None:
-    assert "first" in describe_meeting(0)
-    assert "one conversation" in describe_meeting(1)
-    assert "2 conversations" in describe_meeting(2)
-
-
 def test_the_prompt_shows_no_rule_and_all_that_is_on_the_agenda() -> None:
     dialogue = _template(20)
     assert prompt_file(PROMPT).role == "speaker"
@@ -142,14 +108,16 @@ def test_the_prompt_shows_no_rule_and_all_that_is_on_the_agenda() -> None:
         text = "\n".join(message["content"] for message in messages)
         assert all(topic.text in text for topic in session.topics)
         assert "^" not in text and ".*" not in text and not any(query in text for query in session.queries)
+        assert ("first time", "had one conversation", f"had {place} conversations")[min(place, 2)] in text
 
 
 def test_the_writer_refuses_what_it_has_no_rules_for() -> None:
     with pytest.raises(ModelError, match=rf"{OFFLINE_NAME}.*no rules for prompt 'answer'"):
-        run(OfflineWriter().complete(Prompt("answer", {})))
+        run(OfflineWriter(_template(1)).complete(Prompt("answer", {})))
     odd = Session((Topic("instruction-add", "always sing"),), (), ("song",), "short")
-    found = run(hold_conversations(OfflineWriter(), Dialogue(1, WHO, (odd,), ())))
-    assert isinstance(found[0], ModelError) and "always sing" in str(found[0])
+    dialogue = Dialogue(1, WHO, (odd,), ())
+    (error,) = run(hold_conversations(OfflineWriter(dialogue), dialogue))
+    assert isinstance(error, ModelError) and "always sing" in str(error)
 
 
 def test_a_topic_from_elsewhere_is_talked_about() -> None:
@@ -208,8 +176,7 @@ def _bytes(folder: Path) -> dict[str, str]:
 
 def test_the_same_order_gives_the_same_bytes_and_loads(tmp_path: Path) -> None:
     order = GenerateOptions(tmp_path / "one", counts=(1, 3, 5), per_count=2)
-    found = generate_dialogues(order)
-    assert found.written == (1, 2, 3, 4, 5, 6)
+    assert generate_dialogues(order) == [1, 2, 3, 4, 5, 6]
     generate_dialogues(replace(order, out=tmp_path / "two"))
     assert _bytes(tmp_path / "one") == _bytes(tmp_path / "two")
     generate_dialogues(replace(order, out=tmp_path / "three", seed=8))
@@ -222,16 +189,8 @@ def test_the_same_order_gives_the_same_bytes_and_loads(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "one" / RECORD).read_text())["order"]["author"] == OFFLINE_NAME
 
 
-def test_a_dialogue_does_not_depend_on_how_many_are_generated(tmp_path: Path) -> None:
-    generate_dialogues(GenerateOptions(tmp_path / "few", counts=(4,)))
-    generate_dialogues(GenerateOptions(tmp_path / "many", counts=(2, 4), per_count=3))
-    few, many = (load_dialogues(tmp_path / name) for name in ("few", "many"))
-    alone, among = few[0].dialogue, many[3].dialogue
-    assert (alone.sessions, alone.context, alone.queries) == (among.sessions, among.context, among.queries)
-
-
 def test_ids_are_numbered_as_published() -> None:
-    wanted = wanted_dialogues(GenerateOptions(Path(), per_count=30))
+    wanted = list_requests(GenerateOptions(Path(), per_count=30))
     assert [one.id for one in wanted] == list(range(1, 361))
     assert (wanted[209].sessions, wanted[210].sessions) == (15, 20)
 
@@ -243,8 +202,7 @@ def test_a_finished_dialogue_is_not_written_again_and_a_missing_one_is(tmp_path:
     kept, lost = (tmp_path / DATASET / f"dialogue_{number}.json" for number in (1, 2))
     stamp = kept.stat().st_mtime_ns
     lost.unlink()
-    again = generate_dialogues(order)
-    assert (again.written, again.there) == ((2,), (1, 3))
+    assert generate_dialogues(order) == [2]
     assert kept.stat().st_mtime_ns == stamp
     assert _bytes(tmp_path) == before
     kept.write_text(kept.read_text() + "\n")
@@ -293,21 +251,22 @@ class _Speaker:
 
     def __init__(self, order: GenerateOptions, spoilt: int = 0) -> None:
         self.spoilt = spoilt
-        self.prompts: dict[str, Prompt] = {}
+        self.prompts: dict[str, tuple[Dialogue, Prompt]] = {}
         self.asked: Counter[str] = Counter()
-        for one in wanted_dialogues(order):
+        for one in list_requests(order):
             dialogue = draw_template(
                 one.id, seed=order.seed, name=order.recipe, sessions=one.sessions, number=one.number
             ).dialogue
             for place in range(one.sessions):
                 prompt = conversation_prompt(dialogue, place)
-                self.prompts["\n".join(message["content"] for message in prompt.messages)] = prompt
+                self.prompts["\n".join(message["content"] for message in prompt.messages)] = (dialogue, prompt)
 
     def __call__(self, body: dict[str, Any]) -> str:
         text = body_text(body)
         known = next(start for start in self.prompts if text.startswith(start))
         self.asked[known] += 1
-        written = run(OfflineWriter().complete(self.prompts[known])).text
+        dialogue, prompt = self.prompts[known]
+        written = run(OfflineWriter(dialogue).complete(prompt)).text
         if self.asked[known] > self.spoilt:
             return written
         spoils = (
@@ -330,10 +289,10 @@ def test_a_server_that_spoils_every_first_and_second_reply_changes_no_byte(tmp_p
     generate_dialogues(replace(ORDER, out=tmp_path / "offline"))
     with ScriptedServer(_Speaker(ORDER, spoilt=2)) as server:
         order = _served(tmp_path, server)
-        assert len(generate_dialogues(order).written) == 6
+        assert len(generate_dialogues(order)) == 6
         assert server.repeated() == []
         asked = len(server.requests)
-        assert generate_dialogues(order).written == ()
+        assert generate_dialogues(order) == []
         assert len(server.requests) == asked
     offline, served = (_bytes(tmp_path / name) for name in ("offline", "served"))
     assert {name: value for name, value in offline.items() if name != RECORD} == {
@@ -362,7 +321,7 @@ def test_a_reply_that_fails_three_times_leaves_its_dialogue_unwritten_with_the_r
         assert sorted(complaints)[-3:] == [0, 1, 1]
     assert sorted(path.name for path in (order.out / DATASET).iterdir()) == [f"dialogue_{n}.json" for n in range(2, 7)]
     with ScriptedServer(_Speaker(ORDER), port=server.port) as server:
-        assert generate_dialogues(replace(order, calls="refresh")).written == (1,)
+        assert generate_dialogues(replace(order, calls="refresh")) == [1]
         assert len(server.requests) == 1
 
 
@@ -394,8 +353,7 @@ def test_a_killed_generation_goes_on_and_pays_nothing_twice(tmp_path: Path) -> N
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         assert not list((out / DATASET).glob("*")) and json.loads((out / RECORD).read_text())["dialogues"] == []
-        found = generate_dialogues(replace(order, out=out, models=models, yes=True))
-        assert found.written == (1, 2)
+        assert generate_dialogues(replace(order, out=out, models=models, yes=True)) == [1, 2]
         assert len(server.repeated()) <= 4  # answers that were in the air when the process died
         assert len(server.requests) <= 25 + 8
     generate_dialogues(replace(order, out=tmp_path / "offline"))

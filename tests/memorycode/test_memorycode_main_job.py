@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from beam_memorycode.scored import tally
+from beam_memorycode.scored import score_data
 from beam_run.shown_tasks import Suite, announce, find_data, suite_of_run
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key, judgements_key
@@ -132,8 +132,8 @@ def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_
         assert after.pending == 0
         found.ask()
         assert len(server.requests) == called
-    scored = tally(dialogues, tmp_path / "run/memorycode/outputs/one").columns
-    assert scored["session"].mean == scored["short_history"].mean == 100
+    (scored,) = score_data(dialogues, {"one": tmp_path / "run/memorycode/outputs/one"})
+    assert scored.summary["session"].mean == scored.summary["short_history"].mean == 100
 
 
 def test_what_notebook_10_makes_has_a_part_of_its_own(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,11 @@ from beam_memorycode.running import (
     Setup,
     best_sessions,
     guideline_list,
-    numbered,
     places_of,
     possible,
     prompts_of,
     recalled_prompt,
 )
-from beam_memorycode.task import MEMORYCODE
 from beamlib.errors import UserError
 
 PEOPLE = Setting("Ruth", "Björn", "Halden Works")
@@ -137,17 +134,6 @@ def test_recalled_shows_the_context_in_the_place_of_the_history() -> None:
     assert "You are Björn" in text
 
 
-def test_style_is_in_the_system_message_and_the_task_in_the_users() -> None:
-    for setup in SETUPS:
-        if setup in MEMORIES:
-            continue
-        for _, prompt in prompts_of(INVENTED, setup, "bm25"):
-            system, user = prompt.messages
-            assert (system["role"], user["role"]) == ("system", "user")
-            assert "code alone" in system["content"]
-            assert re.search(r"Write a .+\. Leave out any example of its use\.$", user["content"])
-
-
 # Retrieval over sessions
 
 
@@ -169,11 +155,6 @@ def test_retrieval_follows_the_query_and_the_retriever_named() -> None:
     assert best_sessions(one.queries, one, "bm25") == [[0], [1]]
     with pytest.raises(UserError, match="retriever is 'psychic'"):
         best_sessions(["heap"], one, "psychic")
-
-
-def test_a_dialogue_whose_sessions_all_have_instructions_is_shown_whole() -> None:
-    one = Dialogue(3, PEOPLE, INVENTED.sessions[::2], INVENTED.queries)
-    assert shown(one, "retrieval") == shown(one, "history")
 
 
 # What cannot be asked
@@ -201,13 +182,6 @@ def test_retrieval_needs_no_mentions() -> None:
     assert shown(bare, "retrieval") == shown(INVENTED, "retrieval")
 
 
-def test_setups_are_named_in_one_way_and_unknown_ones_refused() -> None:
-    names = ["history", "full-context", "none", "History"]
-    assert MEMORYCODE.parse_arms(names) == ["history", "full_context", "alone"]
-    with pytest.raises(UserError, match="'oracle' does not exist; choose among instruction, session"):
-        MEMORYCODE.parse_arms(["rag", "oracle"])
-
-
 # Canaries: what must not be in a prompt
 
 
@@ -231,13 +205,6 @@ def test_no_rule_reaches_a_prompt(memorycode_data: Path) -> None:
     assert seen > 50
 
 
-def test_a_session_prompt_holds_no_other_sessions_talk(memorycode_data: Path) -> None:
-    for item in released(memorycode_data):
-        texts = [one.text or "" for one in item.dialogue.sessions]
-        for place, text in shown(item.dialogue, "session"):
-            assert [number for number, one in enumerate(texts) if one.strip() in text] == [place.session]
-
-
 def test_prompts_do_not_depend_on_labels_personas_or_fillers(memorycode_data: Path) -> None:
     item = released(memorycode_data)[-1]
     one = item.dialogue
@@ -253,13 +220,3 @@ def test_prompts_do_not_depend_on_labels_personas_or_fillers(memorycode_data: Pa
     for setup in SETUPS:
         if setup not in MEMORIES:
             assert shown(other, setup) == shown(one, setup)
-
-
-def test_released_histories_are_whole_and_the_chain_is_what_was_said(memorycode_data: Path) -> None:
-    for item in released(memorycode_data):
-        one = item.dialogue
-        history = numbered([session.text or "" for session in one.sessions])
-        assert all(f"<sessions>\n{history}\n</sessions>" in text for _, text in shown(one, "history"))
-        starts = [history.index(f"## Session {number}\n") for number in range(len(one.sessions))]
-        assert all(a < b for a, b in pairwise(starts))
-        assert guideline_list(one).count("\n- ") + 1 == sum(len(session.mentions) for session in one.sessions)

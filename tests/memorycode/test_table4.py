@@ -111,10 +111,9 @@ def test_variants_move_the_means_as_measured(model, scored, dialogues):
             "unparsed left out": (0, 0.9, 0.5, 0.5),
         },
     }[model]
-    by_name = {variant.name: variant for variant in VARIANTS}
     base = summarise(scored, dialogues)
     for name, changes in measured.items():
-        found = summarise(scored, dialogues, variant=by_name[name])
+        found = summarise(scored, dialogues, variant=VARIANTS[name])
         for column, change in zip(COLUMNS, changes, strict=True):
             assert found[column].mean - base[column].mean == pytest.approx(change, abs=0.055), (name, column)
 
@@ -143,7 +142,7 @@ def test_other_readings_of_the_code_on_some_dialogues_move_only_what_they_are_ab
         "from-imports count": {"import"},
     }
     released = score_outputs(some, outputs)
-    for variant in VARIANTS:
+    for variant in VARIANTS.values():
         if variant.name not in kinds:
             continue
         changed = set()

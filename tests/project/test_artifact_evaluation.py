@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from beamlib.report.released import BEST, ReleasedRecall
-
-_PROGRAM = [sys.executable, "-m", "beam_run"]
+from commands import Call
 
 
 def commands(repo_root: Path) -> list[list[str]]:
@@ -23,32 +20,25 @@ def commands(repo_root: Path) -> list[list[str]]:
     return [shlex.split(line) for line in block.group(1).splitlines()]
 
 
-def as_run_here(command: list[str]) -> list[str]:
-    program = {"./run_all.sh": [*_PROGRAM, "run-all"], ".venv/bin/beamlib": _PROGRAM}[command[0]]
-    return [*program, *command[1:]]
-
-
-def test_the_first_commands_run_and_print_what_is_said(repo_root: Path) -> None:
+def test_the_first_commands_run_and_print_what_the_page_says(
+    repo_root: Path, called: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = (repo_root / "ARTIFACT-EVALUATION.md").read_text("utf-8")
     figures, claims, evidence, errata, main_job = commands(repo_root)
     assert main_job[:2] == ["./run_all.sh", "--sizes"]  # the main job itself has its tests
+    monkeypatch.chdir(repo_root)
     printed = {}
-    for command in (figures, claims, evidence, errata):
-        done = subprocess.run(
-            as_run_here(command), cwd=repo_root, capture_output=True, text=True, timeout=120, check=False
-        )
+    for program, *arguments in (figures, claims, evidence, errata):
+        done = called(*["run-all"] * (program == "./run_all.sh"), *arguments)
         assert done.returncode == 0, done.stderr
-        printed[command[1]] = done.stdout
+        printed[arguments[0]] = done.stdout
     assert printed["claims"].strip().splitlines()[-1].strip() in page.replace("`", "")
     assert "0.630" in printed["evidence"] and "0.744" in printed["evidence"]
     assert len(re.findall(r"^\| \d+[KM]-\d+-q", printed["data"], re.MULTILINE)) == 119 and " 119 " in page
     for number in (3, 4):
         assert f"figure{number}_released.png" in printed["--figures"]
-
-
-@pytest.mark.parametrize("number", [3, 4, 5])
-def test_the_files_of_the_experiments_are_there(repo_root: Path, number: int) -> None:
-    assert (repo_root / f"figures/published/figure{number}_released.csv").is_file()
+    for number in (3, 4, 5):
+        assert (repo_root / f"figures/published/figure{number}_released.csv").is_file()
 
 
 def test_the_citation_is_whole(repo_root: Path) -> None:

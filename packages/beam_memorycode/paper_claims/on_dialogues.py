@@ -27,26 +27,21 @@ def sizes(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def instructions(data: Evidence, printed: str) -> ClaimOutcome:
-    """Distinct instructions that are mentioned."""
-    return count_outcome(printed, len({number for dialogue in data.dialogues for number in mentioned(dialogue)}))
+    """Count the distinct instructions that are mentioned."""
+    return count_outcome(printed, data.mentions["instruction"].nunique())
 
 
 def updatable(data: Evidence, printed: str) -> ClaimOutcome:
-    """Instructions with more than one value; `printed` is how many, and the most updates."""
-    values: dict[int, set[int]] = {}
-    for dialogue in data.dialogues:
-        for session in dialogue.sessions:
-            for mention in session.mentions:
-                values.setdefault(mention.instruction, set()).add(mention.value)
-    several = sorted(len(found) for found in values.values() if len(found) > 1)
-    recomputed = [len(several), several[-1] - 1 if several else 0]
+    """Count the instructions with more than one value, and the most updates of one."""
+    values = data.mentions.groupby("instruction")["value"].nunique()
+    several = sorted(values[values > 1].tolist())
     note = f"Values of each: {', '.join(map(str, several))}; a value never returns, so one fewer update."
-    return count_outcome(printed, recomputed, note)
+    return count_outcome(printed, [len(several), several[-1] - 1 if several else 0], note)
 
 
 def most_updates(data: Evidence, printed: str) -> ClaimOutcome:
-    """The most often that one dialogue updates one instruction."""
-    return count_outcome(printed, max(max(mentioned(dialogue).values(), default=1) - 1 for dialogue in data.dialogues))
+    """Return the most often that one dialogue updates one instruction."""
+    return count_outcome(printed, int(data.mentions.groupby(["dialogue", "instruction"]).size().max()) - 1)
 
 
 def updates_grow(data: Evidence, printed: str) -> ClaimOutcome:
@@ -60,25 +55,16 @@ def updates_grow(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def one_query(data: Evidence, printed: str) -> ClaimOutcome:
-    """Every instruction has the same query for all its values."""
-    queries: dict[int, set[str]] = {}
-    for dialogue in data.dialogues:
-        for session in dialogue.sessions:
-            for mention, query in zip(session.mentions, session.queries, strict=True):
-                queries.setdefault(mention.instruction, set()).add(query)
-    several = sum(len(found) > 1 for found in queries.values())
-    return ClaimOutcome(f"{len(queries) - several} of {len(queries)}", holds(not several))
+    """Count the instructions that have the same query for all their values."""
+    queries = data.mentions.groupby("instruction")["query"].nunique()
+    same = int((queries == 1).sum())
+    return ClaimOutcome(f"{same} of {len(queries)}", holds(same == len(queries)))
 
 
 def regular_expressions(data: Evidence, printed: str) -> ClaimOutcome:
-    """Share of instructions whose check is a pattern on a name."""
-    conditions = {
-        mention.instruction: rule.condition
-        for item in data.items
-        for session, rules in zip(item.dialogue.sessions, item.rules.sessions, strict=True)
-        for mention, rule in zip(session.mentions, rules, strict=True)
-    }
-    patterns = sum(isinstance(condition, str) for condition in conditions.values())
+    """Count the instructions whose check is a pattern on a name."""
+    conditions = data.mentions.groupby("instruction")["condition"].last()
+    patterns = sum(isinstance(condition, str) for condition in conditions)
     note = "The others ask for an object or a name in the syntax tree."
     return ClaimOutcome(f"{patterns} of {len(conditions)}", holds(patterns == len(conditions)), note)
 
@@ -92,7 +78,7 @@ def fillers(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def filler_updates(data: Evidence, printed: str) -> ClaimOutcome:
-    """The most often that one dialogue updates one filler."""
+    """Return the most often that one dialogue updates one filler."""
     most = {"topic": 0, "instruction-like": 0}
     for dialogue in data.dialogues:
         for filler, count in Counter(session.filler for session in dialogue.sessions).items():
@@ -103,17 +89,17 @@ def filler_updates(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def personas(data: Evidence, printed: str) -> ClaimOutcome:
-    """Distinct personas of mentors and of mentees."""
+    """Count the distinct personas of mentors and of mentees."""
     contexts = [dialogue.context for dialogue in data.dialogues]
-    recomputed = [len({one.mentor_persona for one in contexts}), len({one.mentee_persona for one in contexts})]
-    return count_outcome(printed, recomputed, "The two counts are swapped in the text.")
+    counts = [len({own.mentor_persona for own in contexts}), len({own.mentee_persona for own in contexts})]
+    return count_outcome(printed, counts, "The two counts are swapped in the text.")
 
 
 def names(data: Evidence, printed: str) -> ClaimOutcome:
-    """Names are drawn one by one: then there are more triples than names."""
+    """Check whether names are drawn independently: then there are more triples than names."""
     contexts = [dialogue.context for dialogue in data.dialogues]
-    mentors = len({one.mentor for one in contexts})
-    triples = len({(one.mentor, one.mentee, one.company) for one in contexts})
+    mentors = len({own.mentor for own in contexts})
+    triples = len({(own.mentor, own.mentee, own.company) for own in contexts})
     note = "Each mentor comes with one mentee and one company." if mentors == triples else ""
     return ClaimOutcome({"mentors": mentors, "triples": triples}, holds(triples > mentors), note)
 
@@ -126,7 +112,7 @@ def instruction_share(data: Evidence, printed: str) -> ClaimOutcome:
         / len(dialogue.sessions)
         for dialogue in data.dialogues
     }
-    outside = Counter(len(one.sessions) for one in data.dialogues if not low <= shares[one.id] <= high)
+    outside = Counter(len(dialogue.sessions) for dialogue in data.dialogues if not low <= shares[dialogue.id] <= high)
     ends = [number(min(shares.values()), 1), number(max(shares.values()), 1)]
     note = "; ".join(f"{count} of {size} sessions" for size, count in sorted(outside.items()))
     return ClaimOutcome(ends, holds(not outside), f"Dialogues outside the range: {note}." if note else "")
@@ -134,7 +120,8 @@ def instruction_share(data: Evidence, printed: str) -> ClaimOutcome:
 
 def per_session(data: Evidence, printed: str) -> ClaimOutcome:
     """Instructions of a session that has any: the fewest and the most."""
-    counts = Counter(len(session.mentions) for one in data.dialogues for session in one.sessions if session.mentions)
+    sessions = [session for dialogue in data.dialogues for session in dialogue.sessions]
+    counts = Counter(len(session.mentions) for session in sessions if session.mentions)
     recomputed = {str(size): counts[size] for size in sorted(counts)}
     return ClaimOutcome(recomputed, holds([min(counts), max(counts)] == figures(printed)), "Sessions by number.")
 
@@ -162,10 +149,11 @@ def statistic(data: Evidence, printed: str, parameter: str) -> ClaimOutcome:
     """Mean and population standard deviation per dialogue of the short and the long set, against Table 2."""
     recomputed, statuses = {}, []
     for subset in ("short", "long"):
-        values = [_STATISTICS[parameter](one) for one in data.dialogues if one.short == (subset == "short")]
-        found = fmean(values), pstdev(values)
-        recomputed[subset] = [round(value, 2) for value in found]
-        for target, value in zip(data.published.statistic(parameter, subset), found, strict=True):
+        dialogues = [dialogue for dialogue in data.dialogues if dialogue.short == (subset == "short")]
+        values = list(map(_STATISTICS[parameter], dialogues))
+        moments = fmean(values), pstdev(values)
+        recomputed[subset] = [round(value, 2) for value in moments]
+        for target, value in zip(data.published.statistic(parameter, subset), moments, strict=True):
             if target is not None:
                 statuses.append(verdict(target, Decimal(repr(value))))
     return ClaimOutcome(recomputed, worst(statuses), "Mean and population deviation; 15 sessions are short.")

@@ -1,4 +1,4 @@
-"""What a claim of the MemoryCode paper can be held against: its tables, its dialogues, its models' outputs."""
+"""The evidence that claims of the MemoryCode paper are checked with: its tables, dialogues and models' outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HALF_A_DIGIT = Decimal("0.05")  # Table 4 is rounded to a tenth of a percent
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is at hand. `models` without a row in Table 4 bear on no claim."""
+    """The evidence at hand. `models` without a row in Table 4 bear on no claim."""
 
     published: Published
     items: tuple[LoadedDialogue, ...] = ()
@@ -33,8 +33,19 @@ class Evidence:
         return tuple(item.dialogue for item in self.items)
 
     @cached_property
+    def mentions(self) -> pd.DataFrame:
+        """A row per mention of an instruction: dialogue, instruction, value, query, and its rule's condition."""
+        rows = [
+            (item.dialogue.id, mention.instruction, mention.value, query, rule.condition)
+            for item in self.items
+            for session, rules in zip(item.dialogue.sessions, item.rules.sessions, strict=True)
+            for mention, query, rule in zip(session.mentions, session.queries, rules, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["dialogue", "instruction", "value", "query", "condition"])
+
+    @cached_property
     def authors(self) -> bool:
-        """Whether the dialogues are the published ones, all of them."""
+        """Whether the dialogues are all of the published ones."""
         return bool(self.items) and is_published(self.items)
 
     @cached_property
@@ -48,16 +59,16 @@ class Evidence:
         return {row: verdict_frame(model) for row, model in self.known.items()}
 
     def score(self, model: str, setup: str) -> Decimal:
-        """A mean of Table 4, in percent."""
+        """Return a mean of Table 4 in percent."""
         return self.published.scores[model, setup].mean
 
     def interval(self, model: str, setup: str) -> Interval:
-        """The true means, in percent, that a printed mean stands for."""
+        """Return the true means, in percent, that a printed mean allows."""
         mean = self.score(model, setup)
         return Interval(mean - _HALF_A_DIGIT, mean + _HALF_A_DIGIT)
 
     def missing(self, claim: Mapping[str, Any]) -> str:
-        """Why a claim cannot be checked with what is at hand, or ""."""
+        """Return why a claim cannot be checked with this evidence, "" if it can."""
         if claim["basis"] not in ("templates", "outputs"):
             return ""
         if not self.items:

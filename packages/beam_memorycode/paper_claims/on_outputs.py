@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from math import sqrt
@@ -13,9 +14,9 @@ from scipy import stats
 from beam_claims.values import ClaimOutcome, holds, rounded, unchecked
 from beam_memorycode.memorycode_figures import applied_rules, count_frame, instruction_frame
 from beam_memorycode.paper_claims.on_evidence import Evidence
-from beam_memorycode.rule_scoring import COLUMNS, RELEASED, Order, mean, standard_error
+from beam_memorycode.rule_scoring import COLUMNS, RELEASED, VARIANTS, Order, mean, standard_error
 from beam_memorycode.rules import RuleVerdict
-from beam_memorycode.scored import Cell, ScoredModel, named_variant
+from beam_memorycode.scored import Cell, ScoredModel
 from beamlib.scoring.intervals import difference_interval
 
 _LONGEST = 100  # sessions
@@ -50,12 +51,12 @@ def _fits(data: Evidence, variant: str, order: Order, what: str) -> ClaimOutcome
     """How many cells of Table 4 (mean and standard error) come out, and the means that do not."""
     met, missed = 0, []
     for row, model in data.known.items():
-        summary = model.summarised(order, named_variant(variant))
+        summary = model.summarised(order, VARIANTS[variant])
         for column in COLUMNS:
-            found, cell = summary[column], data.published.scores[row, column]
-            if found.mean is None or found.stderr is None:
+            exact, cell = summary[column], data.published.scores[row, column]
+            if exact.mean is None or exact.stderr is None:
                 continue
-            ours = Cell.of(found.mean, found.stderr)
+            ours = Cell.of(exact.mean, exact.stderr)
             met += ours == cell
             if ours != cell:
                 missed.append(f"{row} {column} {ours} for {cell}")
@@ -82,16 +83,16 @@ def without_fifteen(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def absent_share(data: Evidence, printed: str) -> ClaimOutcome:
-    """Share of rules whose object is absent, in percent, by setup: below the printed one in all of them?"""
+    """Return the share of rules whose object is absent, in percent, by setup; holds when below 1 in all of them."""
     shares: dict[str, dict[str, float]] = {}
     for row, model in data.known.items():
-        absent: dict[str, int] = {}
-        applied: dict[str, int] = {}
+        absent: Counter[str] = Counter()
+        applied: Counter[str] = Counter()
         for answer in model.answers:
-            absent[answer.setup] = absent.get(answer.setup, 0) + answer.verdicts.count(RuleVerdict.ABSENT)
-            applied[answer.setup] = applied.get(answer.setup, 0) + len(answer.verdicts)
+            absent[answer.setup] += answer.verdicts.count(RuleVerdict.ABSENT)
+            applied[answer.setup] += len(answer.verdicts)
         shares[row] = {setup: round(100 * absent[setup] / count, 1) for setup, count in applied.items() if count}
-    inside = all(share < 1 for found in shares.values() for share in found.values())
+    inside = all(share < 1 for by_setup in shares.values() for share in by_setup.values())
     return ClaimOutcome(shares, holds(inside), "Percent of rule applications.")
 
 
@@ -110,9 +111,9 @@ def converges(data: Evidence, printed: str) -> ClaimOutcome:
     """Scores at 100 sessions, each of which has to round to the printed share."""
     ends = _ends(data)
     target = Decimal(printed.removeprefix("around "))
-    same = {row: rounded(found, 1) == target for row, found in ends.items()}
+    same = {row: rounded(end, 1) == target for row, end in ends.items()}
     note = f"Not rounding to {target}: {', '.join(row for row, fits in same.items() if not fits) or 'none'}."
-    return ClaimOutcome({row: round(found, 3) for row, found in ends.items()}, holds(all(same.values())), note)
+    return ClaimOutcome({row: round(end, 3) for row, end in ends.items()}, holds(all(same.values())), note)
 
 
 def alike(data: Evidence, printed: str) -> ClaimOutcome:
@@ -148,15 +149,15 @@ def rank_stable(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     if isinstance(applicable, ClaimOutcome):
         return applicable
     ever = set(applicable.loc[applicable["rank"] > 0, "instruction"])
-    found = {}
+    recomputed = {}
     for name, rows in (("all", applicable), ("updatable only", applicable[applicable["instruction"].isin(ever)])):
         parts = _paired(rows.assign(updated=rows["rank"] > 0), "updated")
         gaps = parts[True] - parts[False]
         ends = difference_interval(gaps.to_numpy(dtype=np.float64))
-        found[name] = [round(float(value), 3) for value in (gaps.mean(), *ends)]
-    inside = found["all"][1] <= 0 <= found["all"][2]
+        recomputed[name] = [round(float(value), 3) for value in (gaps.mean(), *ends)]
+    inside = recomputed["all"][1] <= 0 <= recomputed["all"][2]
     note = "Updated less never updated, in the same dialogue: mean and 95 % interval; stable where it includes 0."
-    return ClaimOutcome(found, holds(inside), note)
+    return ClaimOutcome(recomputed, holds(inside), note)
 
 
 def unfamiliar_lower(data: Evidence, printed: str, model: str) -> ClaimOutcome:

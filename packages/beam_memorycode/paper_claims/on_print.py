@@ -144,8 +144,8 @@ def short_share(data: Evidence, printed: str, per_count: int) -> ClaimOutcome:
         "15 is left out": (below, over, below + over),
     }
     shares = {name: [100 * Decimal(part) / of for part in (a, b)] for name, (a, b, of) in readings.items()}
-    found = [worst([verdict(p, v) for p, v in zip(figures(printed), pair, strict=True)]) for pair in shares.values()]
+    statuses = [worst([verdict(p, v) for p, v in zip(figures(printed), pair, strict=True)]) for pair in shares.values()]
     recomputed = {name: [number(value, 1) for value in pair] for name, pair in shares.items()}
     return ClaimOutcome(
-        recomputed, min(found, key=STATUSES.index), f"Table 2's mean of sessions needs {below + at} short dialogues."
+        recomputed, min(statuses, key=STATUSES.index), f"Table 2's mean of sessions needs {below + at} short dialogues."
     )
