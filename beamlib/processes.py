@@ -146,7 +146,7 @@ def end_with_parent() -> None:
 
 def at_once(work: Callable[..., Value], items: Sequence[tuple[Any, ...]]) -> list[Value]:
     """`work(*item)` for every item, in threads; the first error is raised at once, and its raising ends the process."""
-    threads = ThreadPoolExecutor(min(len(items), _TOGETHER))
+    threads = ThreadPoolExecutor(min(len(items), _TOGETHER) or 1)
     try:
         futures = [threads.submit(work, *item) for item in items]
         for future in wait(futures, return_when=FIRST_EXCEPTION).done:

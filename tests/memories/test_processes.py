@@ -22,6 +22,7 @@ from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.model import ModelError
 from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
+from beamlib.processes import at_once
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
 
@@ -225,3 +226,8 @@ def test_its_own_calls_are_seen_and_replayed(tmp_path: Path, repo_root: Path, mo
     shutil.copytree(tmp_path / "run/calls", tmp_path / "again/calls")
     assert answers_in(evaluate(again, own(again), quiet=True)) == answers_in(found)
     assert not list((tmp_path / "run").glob(".memory-*"))
+
+
+def test_no_items_are_no_work() -> None:
+    """As in the rehearsal of an arm that cannot be rehearsed: `beamlib meme run --memories own`."""
+    assert at_once(str, []) == []
