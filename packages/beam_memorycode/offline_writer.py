@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from beam_memorycode.bank import take_apart
+from beam_memorycode.bank import Persona, Phrases, Subject, fillers, orders, people, phrases, take_apart
 from beam_memorycode.dialogues import Dialogue, Session, Setting, Topic
-from beam_memorycode.talk import Persona, Phrases, Subject, fillers, orders, people, phrases
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.text import count_tokens
 

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from beam_memorycode.bank import UPDATABLE, Instruction, instructions
+from beam_memorycode.bank import UPDATABLE, Instruction, fillers, instructions, orders, people
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import LENGTHS, Dialogue, Mention, Session, Setting, Topic, TopicType
 from beam_memorycode.rules import KINDS, DialogueRules, Rule
-from beam_memorycode.talk import fillers, orders, people
 
 RecipeName = Literal["paper", "released"]
 RECIPES: tuple[RecipeName, ...] = get_args(RecipeName)
