@@ -40,7 +40,7 @@ from beamlib.llm.faults import (
     read_at_most,
     status_error,
 )
-from beamlib.llm.keys import without_key
+from beamlib.llm.keys import read_key, without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, ToolDefinition, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import render
 
@@ -159,7 +159,7 @@ class EndpointModel:
         self.prompts = prompts
         self.max_concurrency = max_concurrency or endpoint.concurrency
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
-        self._key = os.environ.get(endpoint.key_variable, "").strip() if endpoint.key_variable else _NO_KEY
+        self._key = read_key(endpoint.key_variable) if endpoint.key_variable else _NO_KEY
         # Azure's keys have a header of their own; a token of its directory (a JWT) is sent as everywhere.
         azure = "?api-version=" in endpoint.base_url and not self._key.startswith("eyJ")
         self._headers = {
