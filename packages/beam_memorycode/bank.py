@@ -211,7 +211,7 @@ class Wording:
         return f"{self.object}es" if self.object.endswith("s") else f"{self.object}s"
 
     def stated_in(self, text: str) -> bool:
-        """Whether `text` has the decisive parts: the value, and what it is about."""
+        """Return whether `text` has the decisive parts: the value, and what it is about."""
         spelling = _SPELLINGS.get(self.value, rf"(?<!\w){re.escape(self.value)}(?!\w)")
         noun = self.object.rpartition(" ")[2].removesuffix("s")
         about = self.object == "" or re.search(rf"\b{noun}", text, re.IGNORECASE)
@@ -221,7 +221,7 @@ class Wording:
 
 
 def take_apart(text: str) -> Wording | None:
-    """The `Wording` of an instruction's text, None where it has no known form."""
+    """Parse the text of an instruction; return None where it has no known form."""
     for form, pattern in FORMS.items():
         if match := pattern.fullmatch(text):
             parts = match.groupdict()
@@ -231,7 +231,7 @@ def take_apart(text: str) -> Wording | None:
 
 
 def foreign(text: str, wordings: Sequence[Wording]) -> str:
-    """A coding instruction's mark in `text` that none of the wanted ones explains, "" where there is none.
+    """Return a mark of a coding instruction in `text` that none of `wordings` explains, "" where there is none.
 
     Looked for are quoted prefixes and suffixes, decorators, quoted modules and strings, and words such as docstring.
     """
@@ -263,7 +263,7 @@ class Instruction(Part):
     conditions: list[str | bool | list[str | bool]] = Field(min_length=1)
 
     def rule(self, value: int) -> Rule:
-        """The check of a value."""
+        """Return the check of a value."""
         condition = self.conditions[value]
         return Rule(self.kind, (str(condition[0]), True) if isinstance(condition, list) else condition)
 
