@@ -168,11 +168,7 @@ def _points(verdicts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     for key, group in dialogues.groupby(keys):
         values = key if isinstance(key, tuple) else (key,)
         rows.append(
-            {
-                **dict(zip(keys, values, strict=True)),
-                **point(list(group["mean"])),
-                "applied": int(group["size"].sum()),
-            }
+            {**dict(zip(keys, values, strict=True)), **point(list(group["mean"])), "applied": int(group["size"].sum())}
         )
     return pd.DataFrame(rows, columns=[*keys, *POINT, "applied"])
 
