@@ -19,8 +19,8 @@ _NUGGET = re.compile(r" nugget \d{1,6}\Z")
 class ConversationCalls:
     """Calls by probe id.
 
-    Each is a list: step, role, model, about, input, cached and output tokens, seconds, dollars, outcome, message, and the
-    series (arms) with this reply.
+    Each is a list: step, role, model, about, input, cached and output tokens, seconds, dollars, outcome, message, and
+    the series (arms) with this reply.
 
     The store has no prompts and no arms: equal requests of several arms are one call. `spent` sums the reader's calls
     of each series: calls, input and output tokens, seconds, dollars (None without a price).
