@@ -14,17 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 from tqdm import tqdm
 
-from beamlib.data.checked_json import (
-    Anomaly,
-    DataFile,
-    Log,
-    State,
-    Unreadable,
-    expect,
-    need,
-    need_text,
-    read_json_file,
-)
+from beamlib.data.checked_json import Anomaly, DataFile, Log, State, Unreadable, expect, need, need_text, read_json_file
 from beamlib.data.conversations import SIZES, ChatVariant, Conversation, Size, Treatment
 from beamlib.data.errata import flagged_probes
 from beamlib.data.gold import ABILITIES, Gold

@@ -192,7 +192,7 @@ def read_by_ability(files: Sequence[ResultFile]) -> list[ImportedRun]:
 
 
 def _questions_of(files: Sequence[ResultFile], field: str = "question") -> list[tuple[tuple[str, int], JsonEntry]]:
-    """The questions that have a field, by ability and place."""
+    """Return the questions that have a field, by ability and place."""
     return [
         ((ability, number), entry)
         for file in files
@@ -314,7 +314,7 @@ def _past_events(judge: JsonEntry, name: str) -> list[dict[str, Any]]:
 
 
 def _is_whole(file: ResultFile) -> bool:
-    """Whether a file of past.dev's kind has both answers and verdicts."""
+    """Return whether a file of past.dev's kind has both answers and verdicts."""
     first = next((line.value for line in file.lines()), {})
     return "question" in first and ("judge" in first or "method" in first)
 

@@ -238,9 +238,7 @@ def _alignments(question: ReleasedQuestion, row: ResultRow) -> tuple[Alignment, 
     parsed: tuple[tuple[Parser, tuple[OrderedEvent, ...] | None], ...] = (("items", row.events), ("newline", row.lines))
     return tuple(
         Alignment(
-            parser=parser,
-            items=tuple(event.text for event in events),
-            matches=tuple(event.nugget for event in events),
+            parser=parser, items=tuple(event.text for event in events), matches=tuple(event.nugget for event in events)
         )
         for parser, events in parsed
         if events is not None and all(event.nugget is None or event.nugget < nuggets for event in events)

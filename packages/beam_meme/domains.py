@@ -20,7 +20,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from beam_meme.episodes import Domain
-from beam_memorycode.talk import Part, Text, read_bank
+from beam_memorycode.bank import Part, Text, read_bank
 
 BANKS = Path(__file__).parent / "banks"
 _SLOT = re.compile(r"\{(\w+)\}")

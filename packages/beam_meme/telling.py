@@ -23,7 +23,7 @@ from beam_meme.domains import bank_of
 from beam_meme.drawing import Drawn, DrawnFact, Part
 from beam_meme.episode_gold import FactKind
 from beam_meme.episodes import Domain, Line
-from beam_memorycode.talk import Pool, read_bank
+from beam_memorycode.bank import Pool, read_bank
 from beamlib.data.checked_json import is_writable
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, run
 from beamlib.llm.retrying import ReadReply, ask, gather

@@ -1,4 +1,6 @@
-"""The instruction bank: our own queries with the published forms, values and checks, and `topics.json` of all seeds.
+"""The word banks: people, personas, fillers, phrases, and instructions with their checks; `topics.json` of all seeds.
+
+They are read from `words/*.toml`; a test checks that the files are consistent.
 
 51 instructions with 123 values: ids 0 to 15 and 45 to 50 are about names, 16 to 24 about something being there, 25 to
 30 about imports, 31 to 44 about decorators. Ids 6 to 15 have eight values each and are *updatable*; id 0 has three and
@@ -9,15 +11,143 @@ conversation has to contain to have stated an instruction.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beam_memorycode.rules import Kind, Rule
-from beam_memorycode.talk import BANK, Part, Text, fillers, orders, people, read_bank
+from beamlib.errors import UserError
+from beamlib.files import read_text
+
+BANK = Path(__file__).parent / "words"
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+Pool = Annotated[list[Text], Field(min_length=2)]
+
+
+class Part(BaseModel):
+    """A part of a bank file: strict, frozen, no unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class MentorPair(Part):
+    """A mentor, a mentee and their company, which belong together."""
+
+    mentor: Text
+    mentee: Text
+    company: Text
+
+
+class Persona(Part):
+    """A character in prose, with `[mentor]` or `[mentee]` for the name; `id` finds its tone."""
+
+    id: Text
+    text: Text
+
+
+class PeopleBank(Part):
+    """Who can talk."""
+
+    pairs: list[MentorPair] = Field(min_length=1)
+    mentor: list[Persona] = Field(min_length=1)
+    mentee: list[Persona] = Field(min_length=1)
+
+
+class Subject(Part):
+    """Something to talk about: a noun phrase, what there is to it, and what one could do."""
+
+    about: Text
+    aspects: Pool
+    steps: list[Text] = []
+
+
+class Filler(Subject):
+    """A general work topic; `text` names it in prompts."""
+
+    id: int = Field(ge=0, le=100)
+    text: Text
+
+
+class FillerOrder(Subject):
+    """A filler-instruction: its values read as after "to", and are used from the last to the first."""
+
+    id: int = Field(ge=101)
+    texts: list[Text] = Field(min_length=2)
+
+
+class Tone(Part):
+    """What personas add, by persona id."""
+
+    mentor: dict[str, Pool]
+    mentee: dict[str, Pool]
+
+
+class Phrases(Part):
+    """What the offline writer says: pools of templates, `[a|b]` a choice and `{slot}` to be filled in."""
+
+    slots: dict[str, Pool]
+    project: list[Subject] = Field(min_length=2)
+    mentor: dict[str, Pool]
+    mentee: dict[str, Pool]
+    tone: Tone
+    state: dict[str, Pool]
+    frame: dict[str, Pool]
+
+
+class _Fillers(Part):
+    filler: list[Filler] = Field(min_length=1)
+
+
+class _Orders(Part):
+    filler: list[FillerOrder] = Field(min_length=1)
+
+
+AnyBank = TypeVar("AnyBank", bound=BaseModel)
+
+
+def read_bank(path: Path, model: type[AnyBank]) -> AnyBank:
+    """Read a bank file as `model`; raise `UserError` with file, field and value where it is invalid."""
+    try:
+        values: dict[str, Any] = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not valid TOML ({error}); correct it.") from None
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        shown = f" is {first['input']!r:.60}" if first["loc"] else ""
+        raise UserError(f"{path}: {where}{shown}: {first['msg'].removeprefix('Value error, ')}; correct it.") from None
+
+
+@cache
+def people() -> PeopleBank:
+    """Return names and personas."""
+    return read_bank(BANK / "people.toml", PeopleBank)
+
+
+@cache
+def fillers() -> tuple[Filler, ...]:
+    """Return the general fillers by id."""
+    return tuple(read_bank(BANK / "fillers.toml", _Fillers).filler)
+
+
+@cache
+def orders() -> tuple[FillerOrder, ...]:
+    """Return the filler-instructions by id."""
+    return tuple(read_bank(BANK / "filler_instructions.toml", _Orders).filler)
+
+
+@cache
+def phrases() -> Phrases:
+    """Return the offline writer's phrases."""
+    return read_bank(BANK / "phrases.toml", Phrases)
+
 
 _KINDS = r"functions|methods|classes"
 _NAMED = r"function argument|function|variable|method|attribute|class"
@@ -81,7 +211,7 @@ class Wording:
         return f"{self.object}es" if self.object.endswith("s") else f"{self.object}s"
 
     def stated_in(self, text: str) -> bool:
-        """Whether `text` has the decisive parts: the value, and what it is about."""
+        """Return whether `text` has the decisive parts: the value, and what it is about."""
         spelling = _SPELLINGS.get(self.value, rf"(?<!\w){re.escape(self.value)}(?!\w)")
         noun = self.object.rpartition(" ")[2].removesuffix("s")
         about = self.object == "" or re.search(rf"\b{noun}", text, re.IGNORECASE)
@@ -91,7 +221,7 @@ class Wording:
 
 
 def take_apart(text: str) -> Wording | None:
-    """The `Wording` of an instruction's text, None where it has no known form."""
+    """Parse the text of an instruction; return None where it has no known form."""
     for form, pattern in FORMS.items():
         if match := pattern.fullmatch(text):
             parts = match.groupdict()
@@ -101,7 +231,7 @@ def take_apart(text: str) -> Wording | None:
 
 
 def foreign(text: str, wordings: Sequence[Wording]) -> str:
-    """A coding instruction's mark in `text` that none of the wanted ones explains, "" where there is none.
+    """Return a mark of a coding instruction in `text` that none of `wordings` explains, "" where there is none.
 
     Looked for are quoted prefixes and suffixes, decorators, quoted modules and strings, and words such as docstring.
     """
@@ -133,7 +263,7 @@ class Instruction(Part):
     conditions: list[str | bool | list[str | bool]] = Field(min_length=1)
 
     def rule(self, value: int) -> Rule:
-        """The check of a value."""
+        """Return the check of a value."""
         condition = self.conditions[value]
         return Rule(self.kind, (str(condition[0]), True) if isinstance(condition, list) else condition)
 

@@ -123,7 +123,7 @@ SUITE = "MemoryCode"
 
 
 def conversation_of(dialogue: Dialogue) -> Conversation:
-    """`dialogue` as a conversation: a batch per session, a turn per pair.
+    """Convert `dialogue` to a conversation: a batch per session, a turn per pair.
 
     Every character of the texts is kept, in order, but for the blank around what a speaker says; names stay, since two
     people speak who are no user and assistant. The rule for texts that do not alternate: what one speaker says several
@@ -155,7 +155,7 @@ def conversation_of(dialogue: Dialogue) -> Conversation:
 
 
 def _messages(text: str, context: Setting) -> Iterator[tuple[Role, str]]:
-    """Role and words of each message of a session, roles alternating."""
+    """Yield role and text of each message of a session, roles alternating."""
     names: dict[str, Role] = {context.mentor: "user", context.mentee: "assistant"}
     speaker = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     before, *pieces = re.split(rf"^(?=[^\S\n]*(?:{speaker})[^\S\n]*:)", text, flags=re.MULTILINE)

@@ -37,7 +37,7 @@ from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.text import cost_in_words, shell_command
 
 TOPICS, CALLS = "topics.json", "calls"
-_TEMPLATE_CODE = tuple(f"beam_memorycode.{name}" for name in ("bank", "offline_writer", "talk", "templates", "words"))
+_TEMPLATE_CODE = tuple(f"beam_memorycode.{name}" for name in ("bank", "offline_writer", "templates", "words"))
 _TOGETHER = 8  # dialogues that are waited for at a time; the endpoint's own lanes bound its calls
 _CHARACTERS_PER_TOKEN, _TOKENS_PER_WORD = 4.2, 1.4
 

@@ -32,7 +32,7 @@ POINT = ("mean", "low", "high", "n")
 
 
 def point(values: Sequence[float]) -> dict[str, float | int]:
-    """The mean of scores from 0 to 1, its interval and their number."""
+    """Return the mean of scores from 0 to 1, its interval and their number."""
     if not values:
         return {"mean": float("nan"), "low": float("nan"), "high": float("nan"), "n": 0}
     low, high = map(float, mean_interval(np.array(values, dtype=np.float64)))
@@ -40,7 +40,7 @@ def point(values: Sequence[float]) -> dict[str, float | int]:
 
 
 def setup_frame(models: Iterable[ScoredModel]) -> pd.DataFrame:
-    """Figure 3: `setup` is a column of Table 4; setups that a model was not run in have no row."""
+    """Return the frame of Figure 3: `setup` is a column of Table 4; a setup that was not run has no row."""
     rows = []
     for model in models:
         for column in COLUMNS:
@@ -51,7 +51,7 @@ def setup_frame(models: Iterable[ScoredModel]) -> pd.DataFrame:
 
 
 def column_scores(model: ScoredModel, column: Column) -> dict[int, float]:
-    """The score of every dialogue in a column of Table 4, by id."""
+    """Return the score of every dialogue in a column of Table 4, by id."""
     setup: ScoredSetup = column if column in ("instruction", "session") else "history"
     return {
         number: float(score)
@@ -61,7 +61,7 @@ def column_scores(model: ScoredModel, column: Column) -> dict[int, float]:
 
 
 def count_frame(series: Mapping[str, ScoredModel]) -> pd.DataFrame:
-    """Figures 4, 5 and 7: the history score by number of `sessions`, a line for each entry of `series`."""
+    """Return the frame of Figures 4, 5 and 7: the history score by `sessions`, a line per entry of `series`."""
     rows = []
     for name, model in series.items():
         groups: dict[int, list[float]] = {}
@@ -72,7 +72,7 @@ def count_frame(series: Mapping[str, ScoredModel]) -> pd.DataFrame:
 
 
 def mentioned(dialogue: Dialogue) -> dict[int, int]:
-    """How often each instruction of a dialogue is mentioned, by id, in order of first mention: that of its rules."""
+    """Count the mentions of each instruction of a dialogue by id, in order of first mention: that of its rules."""
     counts: dict[int, int] = {}
     for session in dialogue.sessions:
         for mention in session.mentions:
@@ -81,7 +81,7 @@ def mentioned(dialogue: Dialogue) -> dict[int, int]:
 
 
 def verdict_frame(model: ScoredModel) -> pd.DataFrame:
-    """Every rule on every history answer of a model that was scored.
+    """Return the verdict of every rule on every scored history answer of a model.
 
     `UserError` where a dialogue's rules at the end are not one for each instruction.
     """
@@ -110,13 +110,13 @@ def verdict_frame(model: ScoredModel) -> pd.DataFrame:
 
 
 def applied_rules(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a verdict frame whose objects are there, with whether the rule `held`."""
+    """Return the rows of a verdict frame whose objects are present; `held` tells whether the rule holds."""
     applied = verdicts[verdicts["verdict"] != RuleVerdict.ABSENT.value]
     return applied.assign(held=applied["verdict"] == RuleVerdict.PASS.value)
 
 
 def form_of(rule: Rule) -> str:
-    """The form of a rule in a word or two, the same for all values of an instruction: "prefix", "final digit"."""
+    """Name the form of a rule, the same for all values of an instruction: "prefix", "final digit"."""
     condition = rule.condition
     if isinstance(condition, tuple):
         return condition[0]
@@ -132,7 +132,7 @@ def form_of(rule: Rule) -> str:
 
 
 def rank_frame(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Figure 6: the share of applicable rules that hold, by number of `sessions` and update `rank`.
+    """Return the frame of Figure 6: the share of applicable rules that hold, by `sessions` and update `rank`.
 
     A rule on an answer counts for the rank of its instruction: how often the dialogue mentions it again after the first
     time. Within a dialogue all applicable rules of a rank weigh the same; the mean is over dialogues.
@@ -141,7 +141,7 @@ def rank_frame(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def instruction_frame(verdicts: pd.DataFrame, *, updated: bool) -> pd.DataFrame:
-    """Figures 8 and 9: the share of history answers that follow an instruction, by its id; best first.
+    """Return the frame of Figures 8 and 9: the share of history answers that follow an instruction; best first.
 
     `updated` False: where its first value still holds at the end of the dialogue (insertion); True: where a later value
     has replaced it (update). Answers without the kind of object are left out; the mean is over dialogues.
@@ -155,24 +155,20 @@ def instruction_frame(verdicts: pd.DataFrame, *, updated: bool) -> pd.DataFrame:
 
 
 def instruction_label(kind: str, form: str) -> str:
-    """An instruction as an axis shows it: "method: prefix", "function docstring", "import gzip"."""
+    """Name an instruction for an axis: "method: prefix", "function docstring", "import gzip"."""
     if form == "present":
         return kind
     return f"{kind} {form}" if kind == "import" else f"{kind}: {form}"
 
 
 def _points(verdicts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """A point per value of `keys`, from one score per dialogue; `applied` counts the rules behind it."""
+    """Return a point per value of `keys`, from one score per dialogue; `applied` counts the rules behind it."""
     dialogues = applied_rules(verdicts).groupby([*keys, "dialogue"])["held"].agg(["mean", "size"]).reset_index()
     rows = []
     for key, group in dialogues.groupby(keys):
         values = key if isinstance(key, tuple) else (key,)
         rows.append(
-            {
-                **dict(zip(keys, values, strict=True)),
-                **point(list(group["mean"])),
-                "applied": int(group["size"].sum()),
-            }
+            {**dict(zip(keys, values, strict=True)), **point(list(group["mean"])), "applied": int(group["size"].sum())}
         )
     return pd.DataFrame(rows, columns=[*keys, *POINT, "applied"])
 
@@ -183,7 +179,7 @@ _PANELS = 4  # in a row of Figure 6
 
 
 def setup_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
-    """Figure 3: a group of bars per model, a bar per column of Table 4; a setup that was not run leaves a gap."""
+    """Draw Figure 3: a group of bars per model, a bar per column of Table 4; a setup that was not run leaves a gap."""
     wrapped = frame.assign(model=frame["model"].str.replace(" (", "\n(", regex=False))  # a remark goes below its name
     with style():
         figure = Figure(figsize=(PAGE_WIDTH, 2.8))
@@ -195,7 +191,7 @@ def setup_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
 
 
 def count_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
-    """Figures 4, 5 and 7: the history score against the number of sessions, a line per `model`."""
+    """Draw Figures 4, 5 and 7: the history score against the number of sessions, a line per `model`."""
     with style():
         figure = Figure(figsize=(PAGE_WIDTH * 0.75, 2.8))
         axes = figure.subplots()
@@ -206,7 +202,7 @@ def count_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
 
 
 def rank_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
-    """Figure 6: the score against the update rank, a panel per number of sessions; empty axes without any score."""
+    """Draw Figure 6: the score against the update rank, a panel per number of sessions; empty axes without scores."""
     if frame.empty:
         return count_figure(frame.assign(model=""), answered_by)
     ranks = pd.Categorical(frame["rank"], range(int(frame["rank"].max()) + 1))
@@ -229,7 +225,7 @@ def rank_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
 
 
 def instruction_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
-    """Figures 8 and 9: a bar per instruction, best first."""
+    """Draw Figures 8 and 9: a bar per instruction, best first."""
     with style():
         figure = Figure(figsize=(COLUMN_WIDTH * 1.6, 0.7 + 0.145 * len(frame)))
         axes = figure.subplots()
@@ -241,5 +237,5 @@ def instruction_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
 
 
 def _axis(answered_by: str) -> str:
-    """The label of the value axis, with a line on who answered where figures need one."""
+    """Label the value axis, with a line on who answered where figures need it."""
     return f"{SCORE}\n{answered_by}" if answered_by else SCORE

@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from beam_memorycode.bank import take_apart
+from beam_memorycode.bank import Persona, Phrases, Subject, fillers, orders, people, phrases, take_apart
 from beam_memorycode.dialogues import Dialogue, Session, Setting, Topic
-from beam_memorycode.talk import Persona, Phrases, Subject, fillers, orders, people, phrases
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.text import count_tokens
 
@@ -117,7 +116,7 @@ class _Voice:
     last: dict[str, str] = field(default_factory=dict)
 
     def say(self, pool: str, templates: Sequence[str], **slots: str) -> str:
-        """The next sentence of a pool, with a capital and an end."""
+        """Return the next sentence of a pool."""
         order = list(templates)
         random.Random(f"memorycode phrases {self.dialogue} {pool}").shuffle(order)
         place = self.before * _STRIDE + self.used.get(pool, 0)
@@ -140,7 +139,7 @@ class _Voice:
 
 
 def finished(text: str) -> str:
-    """A sentence with a capital at its start and a mark at its end."""
+    """Start a sentence with a capital and end it with a mark."""
     text = " ".join(text.split())
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
@@ -172,7 +171,7 @@ class _Conversation:
         return cls(voice, topics, subject.model_copy(update={"aspects": aspects}), tones, words)
 
     def write(self) -> str:
-        """The whole conversation: greeting, the subject until the length is reached, code, farewell."""
+        """Write the whole conversation: greeting, the subject until the length is reached, code, farewell."""
         after = replace(self, turns=[])
         after._code()
         after._end()
@@ -198,7 +197,7 @@ class _Conversation:
         return self.voice.say(f"tone {who}", pool, **slots)
 
     def _on_topic(self) -> dict[str, str]:
-        """The slots of the topic; each sentence turns to the next aspect."""
+        """Turn to the next aspect and return the slots of the topic."""
         self.at += 1
         return self._same()
 

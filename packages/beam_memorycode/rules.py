@@ -141,7 +141,7 @@ MOST_OF_A_PATTERN = 1_000
 
 @lru_cache(maxsize=4096)
 def matcher(pattern: str) -> Matches:
-    """A function that says whether a name matches `pattern` from its beginning on (`re.match`), in linear time.
+    """Return a function that matches a name with `pattern` from its beginning on (`re.match`), in linear time.
 
     A pattern that is no regular expression, or needs backtracking (a look-around, a back-reference), is a `UserError`.
     """
@@ -209,7 +209,7 @@ class Unparsable(Exception):
 
 
 def extract_code(answer: str) -> str:
-    """The code of an answer, by the released rule: the first block, and only that.
+    """Return the code of an answer by the released rule: the first block, and only that.
 
     That is the first closed fence that opens with "```python" and a line feed, else what stands between the first two
     fences of any kind (a language tag then stays in the code), else the whole answer. An unclosed fence is therefore
@@ -224,7 +224,7 @@ def extract_code(answer: str) -> str:
 
 
 def python_blocks(answer: str) -> list[str]:
-    """The texts of all closed fences that open with "```python" and a line feed."""
+    """Return the texts of all closed fences that open with "```python" and a line feed."""
     blocks = []
     start = answer.find(_PYTHON)
     while start >= 0 and (end := answer.find(_FENCE, start + len(_PYTHON))) >= 0:
@@ -234,7 +234,7 @@ def python_blocks(answer: str) -> list[str]:
 
 
 def parse(code: str) -> ast.Module:
-    """The syntax tree of `code`, or `Unparsable`."""
+    """Parse `code`; raise `Unparsable` where it is no code within bounds."""
     if len(code) > MOST_CHARACTERS:
         raise Unparsable(TOO_LONG)
     if code.count(".") > MOST_LEVELS and any(run[0].count(".") > MOST_LEVELS for run in _DOTTED.finditer(code)):
@@ -304,12 +304,12 @@ def objects(tree: ast.Module, code: str, reading: ScoringRule = AS_RELEASED) -> 
 
 
 def _has_comment(code: str) -> bool:
-    """Whether the tokenizer finds a comment in code that parses."""
+    """Return whether the tokenizer finds a comment in code that parses."""
     return "#" in code and any(token.type == COMMENT for token in generate_tokens(StringIO(code).readline))
 
 
 def _statements(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
-    """Every statement in its order, and whether it stands in a class (or in a function of one); without recursion.
+    """Yield every statement in order, and whether it is in a class (or in a function of a class); without recursion.
 
     Expressions are not entered: none of the objects can stand in one.
     """
@@ -346,7 +346,7 @@ def _add_function(
 
 
 def _documented(node: ast.FunctionDef) -> bool:
-    """Whether a function has a docstring that is not empty: a line of white space is, as `ast.get_docstring` cleans it.
+    """Return whether a function has a docstring that is not empty: white space is, as `ast.get_docstring` cleans it.
 
     What it takes for white space, and it alone, differs between Python versions; verdicts must not.
     """
@@ -355,7 +355,7 @@ def _documented(node: ast.FunctionDef) -> bool:
 
 
 def _decorators(node: ast.FunctionDef | ast.ClassDef) -> Group:
-    """The last part of each decorator's name, without the call: `@a.b(c)` gives `b`; what has no name is left out."""
+    """Return the last part of each decorator's name: `@a.b(c)` gives `b`; a decorator without a name is left out."""
     names = []
     for decorator in node.decorator_list:
         named: ast.expr = decorator
@@ -369,7 +369,7 @@ def _decorators(node: ast.FunctionDef | ast.ClassDef) -> Group:
 
 
 def _attributes(node: ast.FunctionDef, loose: bool) -> Iterator[str]:
-    """Names that an `__init__` assigns on `self`: by plain assignments right in its body, unless `loose`."""
+    """Yield the names that an `__init__` assigns on `self`: by plain assignments right in its body, unless `loose`."""
     statements: list[ast.AST] = list(node.body)
     if loose:
         statements = [part for part in ast.walk(node) if isinstance(part, ast.Assign | ast.AnnAssign)]
@@ -387,7 +387,7 @@ def _attributes(node: ast.FunctionDef, loose: bool) -> Iterator[str]:
 
 
 def _assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[str]:
-    """Plain names that an assignment binds, also as elements of a tuple on its left; none of a list."""
+    """Yield the plain names that an assignment binds, also as elements of a tuple on its left; none of a list."""
     for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
         elements = target.elts if isinstance(target, ast.Tuple) else [target]
         for element in elements:

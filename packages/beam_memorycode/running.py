@@ -69,12 +69,12 @@ class Place(NamedTuple):
 
 
 def possible(dialogue: Dialogue, setup: Setup) -> bool:
-    """Whether a dialogue has what the setup shows: published without texts, it is good for `WITHOUT_TEXTS` alone."""
+    """Return whether a dialogue has what the setup shows: without texts, it is good for `WITHOUT_TEXTS` alone."""
     return dialogue.has_texts or setup in WITHOUT_TEXTS
 
 
 def places_of(dialogue: Dialogue, setup: Setup) -> list[Place]:
-    """Where the answers of a setup belong, in the order of its prompts: one per query of each session, or of the last.
+    """Return the places of a setup's answers in the order of its prompts: the queries of each session, or of the last.
 
     A setup that is asked after the last session has `Dialogue.queries`, in file order.
     """
@@ -86,7 +86,7 @@ def places_of(dialogue: Dialogue, setup: Setup) -> list[Place]:
 def prompts_of(
     dialogue: Dialogue, setup: Setup, retriever: str = "hybrid", encoders: Encoders = _DEFAULT
 ) -> list[tuple[Place, Prompt]]:
-    """The prompts of a setup that rests on no memory, each with the place of its answer.
+    """Return the prompts of a setup that needs no memory, each with the place of its answer.
 
     `retriever` and `encoders` choose the sessions of `retrieval` (see `beamlib.retrieval`). `UserError` where the
     dialogue lacks the texts or wordings that the setup shows; `ValueError` for one of `MEMORIES` (see
@@ -104,34 +104,34 @@ def prompts_of(
 
 
 def recalled_prompt(dialogue: Dialogue, setup: Setup, place: Place, context: str) -> Prompt:
-    """The prompt for the dialogue's query at `place` over what a memory recalls for it."""
+    """Return the prompt for the dialogue's query at `place` over the context that a memory recalls for it."""
     return _prompt(dialogue, setup, place, {"context": context})
 
 
 def query_at(dialogue: Dialogue, setup: Setup, place: Place) -> str:
-    """The query whose answer belongs at a place."""
+    """Return the query whose answer belongs at a place."""
     return (dialogue.sessions[place.session] if setup in _OF_SESSIONS else dialogue).queries[place.query]
 
 
 def request(query: str) -> str:
-    """The task as a question to a memory: what the reader will be asked, in the mentee's words."""
+    """Write the task as a question to a memory, in the mentee's words."""
     return f"Write a {query}, following all the newest coding guidelines of my mentor, including updates of them."
 
 
 def numbered(texts: Sequence[str]) -> str:
-    """Session texts one after the other, each under a header with its number from 0."""
+    """Join session texts, each under a header with its number from 0."""
     return "\n\n".join(f"## Session {number}\n\n{text.strip()}" for number, text in enumerate(texts))
 
 
 def guideline_list(dialogue: Dialogue) -> str:
-    """All values of coding instructions in order of mention, those that were replaced later included; one per line."""
+    """List all values of coding instructions in order of mention, a line each, also those that were replaced later."""
     return "\n".join(f"- {value}" for session in dialogue.sessions for value in session.instructions)
 
 
 def best_sessions(
     queries: Sequence[str], dialogue: Dialogue, retriever: str, encoders: Encoders = _DEFAULT
 ) -> list[list[int]]:
-    """For each query the sessions nearest to it, in order of time: as many as there are sessions with instructions.
+    """Return for each query the nearest sessions in order of time: as many as there are sessions with instructions.
 
     The paper ranks by a hosted model (Cohere rerank-english-v3.0); this is one of the project's retrievers over the
     session texts.
@@ -145,7 +145,7 @@ def best_sessions(
 
 
 def _check_wordings(dialogue: Dialogue, setup: Setup) -> None:
-    """A file can be scored without its topics; what shows them needs them."""
+    """Raise `UserError` where the instructions that a setup shows are missing; answers can be scored without them."""
     for number, session in enumerate(dialogue.sessions):
         if len(session.instructions) != len(session.queries):
             raise UserError(
@@ -157,7 +157,7 @@ def _check_wordings(dialogue: Dialogue, setup: Setup) -> None:
 def _shown(
     dialogue: Dialogue, setup: Setup, places: Sequence[Place], retriever: str, encoders: Encoders
 ) -> list[dict[str, str]]:
-    """What each prompt of a setup shows of the dialogue, as variables."""
+    """Return the variables of each prompt of a setup that show the dialogue."""
     texts = _texts(dialogue)
     match setup:
         case "instruction":
@@ -211,7 +211,7 @@ def answer_dialogue(
 
 
 def arm_of(setup: Setup, parameters: RunParameters) -> Arm:
-    """The memory of one of `MEMORIES`, with its settings; `UserError` where `own` names no class."""
+    """Return the memory of a setup with its settings; raise `UserError` where `own` names no class."""
     match setup:
         case "full_context":
             return Arm(memory="full-context")
@@ -276,7 +276,7 @@ def answer_shared(shared: SharedQueries, reader: Model) -> SetupRecords:
 def _recalled(
     dialogue: Dialogue, setups: Sequence[Setup], parameters: ResolvedParameters, roster: ModelRoles
 ) -> dict[Setup, list[Asked]]:
-    """The prompts over what each memory recalls, or why there is none."""
+    """Return the prompts over what each memory recalls, or why there is none."""
     if not setups:
         return {}
     arms = [arm_of(setup, parameters) for setup in setups]
@@ -295,6 +295,6 @@ def _recalled(
 
 
 def _probe(dialogue: Dialogue, setup: Setup, place: Place) -> Probe:
-    """The query at a place as a question to a memory, under an id that tells it apart in the run."""
+    """Return the query at a place as a question to a memory, under an id that is unique in the run."""
     name = f"{dialogue.name}-{setup}-s{place.session}-q{place.query}"
     return Probe(name, dialogue.name, request(query_at(dialogue, setup, place)))

@@ -55,7 +55,7 @@ class Study:
         return tuple(model for model in self.models if model.row) if is_published(self.items) else ()
 
     def caption(self, title: str, models: Sequence[ScoredModel]) -> str:
-        """A figure's caption: whose answers are shown, by which rules, on what, how many of them unscored."""
+        """Write a figure's caption: whose answers are shown, by which rules, on what, how many of them unscored."""
         answers = [answer for model in models for answer in model.answers]
         shown = len({answer.dialogue_id for answer in answers})
         unscored = sum(answer.unscored for answer in answers)
@@ -99,7 +99,7 @@ def check_data(place: Path) -> None:
 
 
 def shown_dialogues(items: Sequence[LoadedDialogue], parameters: RunParameters) -> list[LoadedDialogue]:
-    """Those with texts, at most `conversations` of each number of sessions; a `UserError` where none has texts.
+    """Choose those with texts, at most `conversations` of each number of sessions; raise `UserError` where none has.
 
     Where `conversations` is 0, a model is asked about all, and the stand-in about `ENOUGH`.
     """
@@ -113,7 +113,7 @@ def shown_dialogues(items: Sequence[LoadedDialogue], parameters: RunParameters) 
 
 
 def shown_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
-    """What is asked about the dialogues in `parameters.memorycode`, in all setups."""
+    """Plan the questions about the dialogues in `parameters.memorycode`, in all setups."""
     items = shown_dialogues(load_dialogues(Path(parameters.memorycode)), parameters)
     return {"": _plan(items, parameters)}
 
@@ -147,7 +147,7 @@ def own_runs(study: Study, parameters: RunParameters) -> dict[str, ScoredModel]:
 def series_of(
     models: Sequence[ScoredModel], own: Mapping[str, ScoredModel], arms: Sequence[str]
 ) -> dict[str, ScoredModel]:
-    """The lines of Figures 5 and 7: history and other setups of one and the same model.
+    """Return the lines of Figures 5 and 7: history and other setups of the same model.
 
     Published outputs count where a folder's name is another's with `-<setup>` behind it; otherwise own runs do.
     """
@@ -161,5 +161,5 @@ def series_of(
 
 
 def subject_of(models: Sequence[ScoredModel]) -> ScoredModel:
-    """The model that Figures 6, 8 and 9 are about: GPT-4o, as in the paper, or else the first."""
+    """Return the model that Figures 6, 8 and 9 are about: GPT-4o, as in the paper, or else the first."""
     return next((model for model in models if model.row == "GPT-4o"), models[0])

@@ -64,11 +64,11 @@ class MemoryCode(Task):
         return UnitSet([unit_of(item) for item in chosen], known=len(items))
 
     def all_arms(self) -> Sequence[Setup]:
-        """The setups."""
+        """Return the setups."""
         return SETUPS
 
     def count(self, unit: Unit, arm: AnyArm) -> int:
-        """Its queries in a setup."""
+        """Count the queries of a unit in a setup."""
         shared = unit.asked.dialogues if isinstance(unit.asked, SharedQueries) else ((unit.asked, (arm,)),)
         return sum(len(places_of(dialogue, arm)) for dialogue, setups in shared if arm in setups)
 
@@ -77,21 +77,21 @@ class MemoryCode(Task):
         return method_of(str(arm))
 
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
-        """A dialogue that was published without texts is good for few setups."""
+        """Return why a setup is not asked about a dialogue: it was published without texts."""
         return "" if possible(unit.asked, arm) else NO_TEXTS
 
     def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
-        """The parameters that a setup rests on."""
+        """Return the parameters that a setup depends on."""
         if arm in MEMORIES:
             return super().settings(arm, parameters)
         return settings_of(parameters, ("retriever", "encoder", "splade") if arm == "retrieval" else ())
 
     def prompts_of(self, arm: AnyArm) -> tuple[str, ...]:
-        """The reader's prompt of a setup, and those of its memory."""
+        """Return the reader's prompt of a setup, and those of its memory."""
         return (PROMPT[arm], *super().prompts_of(arm))
 
     def merge_shared(self, work: Sequence[tuple[Unit, Sequence[AnyArm]]]) -> Sequence[tuple[Unit, Sequence[AnyArm]]]:
-        """Prompts that do not depend on the dialogue are asked once, in a unit of their own."""
+        """Move prompts that do not depend on the dialogue into a unit of their own, where each is asked once."""
         shared = [(unit.asked, tuple(arm for arm in arms if arm in SHARED)) for unit, arms in work]
         shared = [(dialogue, setups) for dialogue, setups in shared if setups]
         others = [(unit, tuple(arm for arm in arms if arm not in SHARED)) for unit, arms in work]
@@ -120,7 +120,7 @@ class MemoryCode(Task):
         return super().finish(plan)
 
     def output_folders(self, plan: TaskPlan) -> dict[Path, tuple[Setup, ...]]:
-        """The folders in the authors' layout that a run writes, each with its setups."""
+        """Return the folders in the authors' layout that a run writes, each with its setups."""
         reader = reader_name(plan.parameters)
         top = Path(plan.parameters.run) / self.name / OUTPUTS
         folders: dict[Path, tuple[Setup, ...]] = {}
@@ -132,7 +132,7 @@ class MemoryCode(Task):
         return folders
 
     def tables(self, plan: TaskPlan) -> dict[str, Table]:
-        """The columns of Table 4 for what the run answered."""
+        """Show the columns of Table 4 for the run's answers."""
         from beam_memorycode.memorycode_tables import own_table
         from beam_memorycode.scored import score_model
 
@@ -150,7 +150,7 @@ MEMORYCODE = MemoryCode()
 
 
 def unit_of(item: LoadedDialogue) -> Unit:
-    """A dialogue as a unit; its rules are apart."""
+    """Make a unit of a dialogue; its rules are kept apart."""
     dialogue = item.dialogue
     queries = [dialogue.queries, *(session.queries for session in dialogue.sessions)]
     record = ConversationRecord(
@@ -160,7 +160,7 @@ def unit_of(item: LoadedDialogue) -> Unit:
 
 
 def choose_dialogues(items: Sequence[LoadedDialogue], most: int) -> list[LoadedDialogue]:
-    """At most so many dialogues of each number of sessions, by id; 0 for all.
+    """Choose at most so many dialogues of each number of sessions, by id; 0 for all.
 
     Of a bundle that was published without all texts, those that have them come first.
     """
@@ -172,14 +172,14 @@ def choose_dialogues(items: Sequence[LoadedDialogue], most: int) -> list[LoadedD
 
 
 def dialogue_hash(dialogue: Dialogue) -> str:
-    """Hash of all that a prompt can show of a dialogue."""
+    """Hash all that a prompt can show of a dialogue."""
     people = dialogue.context
     sessions = [[session.text, list(session.instructions), list(session.queries)] for session in dialogue.sessions]
     return sha256(to_json([[people.mentor, people.mentee, people.company], sessions, list(dialogue.queries)]))
 
 
 def _laid_out(dialogue: Dialogue, setup: Setup, answers: Sequence[Answer]) -> tuple[Any, ...]:
-    """Answers as `Outputs` holds them: by session, or those after the last."""
+    """Arrange answers as `Outputs` does: by session, or those after the last."""
     texts = {place: answer.text for place, answer in zip(places_of(dialogue, setup), answers, strict=True)}
     if setup not in ("instruction", "session"):
         return tuple(texts.values())

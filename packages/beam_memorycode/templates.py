@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from beam_memorycode.bank import UPDATABLE, Instruction, instructions
+from beam_memorycode.bank import UPDATABLE, Instruction, fillers, instructions, orders, people
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import LENGTHS, Dialogue, Mention, Session, Setting, Topic, TopicType
 from beam_memorycode.rules import KINDS, DialogueRules, Rule
-from beam_memorycode.talk import fillers, orders, people
 
 RecipeName = Literal["paper", "released"]
 RECIPES: tuple[RecipeName, ...] = get_args(RecipeName)
@@ -96,7 +95,7 @@ def _context(rng: random.Random) -> Setting:
 
 
 def _rules(dialogue_id: int, sessions: list[Session]) -> DialogueRules:
-    """The rules of each session, and of the end: the newest value of each instruction, by first mention."""
+    """Return the rules of each session, and of the end: the newest value of each instruction, by first mention."""
     bank = instructions()
     newest: dict[int, Rule] = {}
     of_sessions = []
@@ -136,7 +135,7 @@ class _Remaining:
 def _instructions(
     rng: random.Random, update_probability: float, numbers: dict[int, int]
 ) -> dict[int, list[tuple[Mention, bool]]]:
-    """For each session with instructions its mentions, in order, and whether each is labelled an update.
+    """Draw the mentions of each session with instructions, in order, and whether each is labelled an update.
 
     A value never returns. Where the sessions ask for more than the bank holds, one value is kept for each session to
     come, so that none that should have instructions ends up without.
@@ -162,7 +161,7 @@ def _instructions(
 def _choose(
     rng: random.Random, left: _Remaining, used: list[int], update_probability: float
 ) -> tuple[int, bool] | None:
-    """The id for the next mention and whether it is an update; None where nothing is left to be said."""
+    """Draw the id of the next mention and whether it is an update; None where nothing is left."""
     picks = []
     for kind in KINDS:  # one per kind, so that kinds and not instructions are equally likely
         if of_kind := [own.id for own in left.bank if own.kind == kind and own.id in left.values]:
@@ -194,7 +193,7 @@ class _Filling:
 
 
 def _fillers(rng: random.Random, ranges: Recipe, count: int) -> list[_Filling]:
-    """One filler for each of `count` sessions: a general one, or a value of a filler-instruction."""
+    """Draw a filler for each of `count` sessions: a general one, or a value of a filler-instruction."""
     general = [rng.choice(fillers()) for _ in range(count)]
     mentions = {filler.id: ranges.mentions for filler in general}
     texts = {filler.id: filler.text for filler in general}
@@ -220,6 +219,6 @@ def _fillers(rng: random.Random, ranges: Recipe, count: int) -> list[_Filling]:
 
 
 def with_texts(item: LoadedDialogue, texts: Sequence[str]) -> LoadedDialogue:
-    """A template with the text of each session, in order."""
+    """Return a template with the text of each session, in order."""
     sessions = tuple(replace(session, text=text) for session, text in zip(item.dialogue.sessions, texts, strict=True))
     return LoadedDialogue(replace(item.dialogue, sessions=sessions), item.rules)

@@ -61,12 +61,7 @@ def scripts() -> tuple[Allowed, ...]:
 
 
 def write_page(
-    run: RunFolder,
-    *,
-    protocol: str = "",
-    workers: int = 1,
-    notes: Mapping[str, str] | None = None,
-    claims: bool = True,
+    run: RunFolder, *, protocol: str = "", workers: int = 1, notes: Mapping[str, str] | None = None, claims: bool = True
 ) -> Path:
     """Write the page of `run` into its folder and return the path of index.html, which opens without a server.
 
@@ -195,10 +190,7 @@ def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[
                 "title": title,
                 "series": names,
                 "rows": [
-                    (
-                        ability_label(ability),
-                        [_cell("score", name, size, ability, scores) for name in names],
-                    )
+                    (ability_label(ability), [_cell("score", name, size, ability, scores) for name in names])
                     for ability in (*ABILITIES, AVERAGE)
                     if any(ability in scores[name][size] for name in names)
                 ],

@@ -14,24 +14,13 @@ from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import MODELS, Endpoint, load_models
 
 _NUGGET = re.compile(r" nugget \d{1,6}\Z")
-COLUMNS = (
-    "step",
-    "role",
-    "model",
-    "about",
-    "in",
-    "cached",
-    "out",
-    "seconds",
-    "dollars",
-    "outcome",
-    "message",
-    "series",
-)
 
 
 class ConversationCalls:
-    """Calls by probe id, each a list in the order of `COLUMNS`; `series` are the arms with this reply.
+    """Calls by probe id.
+
+    Each is a list: step, role, model, about, input, cached and output tokens, seconds, dollars, outcome, message, and
+    the series (arms) with this reply.
 
     The store has no prompts and no arms: equal requests of several arms are one call. `spent` sums the reader's calls
     of each series: calls, input and output tokens, seconds, dollars (None without a price).

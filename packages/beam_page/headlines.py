@@ -115,7 +115,7 @@ def _frames(arms: Sequence[StoredArm], gold: Mapping[str, Gold], name: str) -> I
 
 
 def evidence_held(answer: Answer, gold: Gold) -> tuple[list[int], list[int], list[int]]:
-    """The cited messages that the context shows whole, those it shows in part, and those that only a note speaks of."""
+    """Return the cited messages that the context shows whole, those it shows in part, and those in notes alone."""
     whole, partly, noted = recalled_ids(answer), recalled_ids(answer, "partial"), recalled_ids(answer, "noted")
 
     def cited(ids: frozenset[int]) -> list[int]:

@@ -100,12 +100,7 @@ def _conversations(run: RunFolder, workers: int) -> Sequence[ConversationData]:
     return [data[conversation] for conversation in ids]
 
 
-def _index(
-    run: RunFolder,
-    parts: Sequence[ConversationData],
-    numbers: Headlines,
-    protocol: str,
-) -> dict[str, Any]:
+def _index(run: RunFolder, parts: Sequence[ConversationData], numbers: Headlines, protocol: str) -> dict[str, Any]:
     main = main_arms(run.arms)
     series: dict[str, dict[str, Any]] = {}
     for arm in run.arms:

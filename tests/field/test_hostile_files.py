@@ -52,11 +52,7 @@ def changed(value: Any, path: tuple[Any, ...], change: str, odd: Any) -> Any:
 
 
 @pytest.mark.parametrize("form", FILES)
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_changed_file_is_a_run_or_one_sentence(
     form: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, table: Path

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from beam_memorycode import talk
+from beam_memorycode import bank as words
 from beam_memorycode.bank import UPDATABLE, Wording, foreign, instructions, take_apart, topics_json
 from beam_memorycode.rules import KINDS
 from beamlib.errors import UserError
@@ -29,9 +29,9 @@ def test_the_bank_has_the_published_counts() -> None:
     assert sum(len(one.texts) for one in bank) == 123
     assert [one.id for one in bank if len(one.texts) == 8] == list(UPDATABLE)
     assert {one.kind for one in bank} == set(KINDS)
-    assert (len(talk.fillers()), len(talk.orders()), len(talk.people().pairs)) == (51, 30, 19)
-    assert (len(talk.people().mentor), len(talk.people().mentee)) == (5, 6)
-    assert {len(one.texts) for one in talk.orders()} == {2, 3, 4}
+    assert (len(words.fillers()), len(words.orders()), len(words.people().pairs)) == (51, 30, 19)
+    assert (len(words.people().mentor), len(words.people().mentee)) == (5, 6)
+    assert {len(one.texts) for one in words.orders()} == {2, 3, 4}
 
 
 def test_forms_values_and_checks_are_the_published_ones(published: dict[str, Any]) -> None:
@@ -66,16 +66,16 @@ def test_every_query_suits_what_its_instruction_is_about() -> None:
 
 
 def test_no_filler_or_phrase_says_what_only_an_instruction_may() -> None:
-    phrases = talk.phrases()
+    phrases = words.phrases()
     pools = [*phrases.mentor.values(), *phrases.mentee.values(), *phrases.slots.values()]
     pools += [*phrases.tone.mentor.values(), *phrases.tone.mentee.values()]
-    pools += [[one.about, *one.aspects, *one.steps] for one in (*talk.fillers(), *talk.orders(), *phrases.project)]
-    pools += [one.texts for one in talk.orders()] + [[one.text] for one in talk.fillers()]
+    pools += [[one.about, *one.aspects, *one.steps] for one in (*words.fillers(), *words.orders(), *phrases.project)]
+    pools += [one.texts for one in words.orders()] + [[one.text] for one in words.fillers()]
     assert [text for pool in pools for text in pool if foreign(text, [])] == []
 
 
 def test_mentees_ask_nothing() -> None:
-    phrases = talk.phrases()
+    phrases = words.phrases()
     pools = [*phrases.mentee.values(), *phrases.tone.mentee.values()]
     assert [text for pool in pools for text in pool if "?" in text] == []
 
@@ -93,13 +93,13 @@ def test_an_instruction_is_found_where_it_is_stated_and_not_elsewhere() -> None:
 
 
 def test_the_bank_files_are_consistent() -> None:
-    bank, people, phrases = instructions(), talk.people(), talk.phrases()
+    bank, people, phrases = instructions(), words.people(), words.phrases()
     for values in (
         [text for one in bank for text in one.texts],
         [one.query for one in bank],
-        [one.text for one in talk.fillers()],
-        [text for one in talk.orders() for text in one.texts],
-        [one.id for one in (*talk.fillers(), *talk.orders(), *people.mentor, *people.mentee)],
+        [one.text for one in words.fillers()],
+        [text for one in words.orders() for text in one.texts],
+        [one.id for one in (*words.fillers(), *words.orders(), *people.mentor, *people.mentee)],
         [(pair.mentor, pair.mentee) for pair in people.pairs],
     ):
         assert len(set(values)) == len(values)
@@ -114,7 +114,7 @@ def test_the_bank_files_are_consistent() -> None:
 
 
 def test_phrases_have_known_slots_and_paired_brackets() -> None:
-    phrases = talk.phrases()
+    phrases = words.phrases()
     always = set(phrases.slots) | {"mentor", "mentee", "company", "project"}
     about = always | {"about", "aspect", "other", "step"}
     for pools, slots in (
@@ -137,5 +137,5 @@ def test_phrases_have_known_slots_and_paired_brackets() -> None:
 def test_an_invalid_bank_file_is_refused_in_one_sentence(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "fillers.toml").write_text(text)
     with pytest.raises(UserError, match=re.escape(problem)) as caught:
-        talk.read_bank(tmp_path / "fillers.toml", talk._Fillers)
+        words.read_bank(tmp_path / "fillers.toml", words._Fillers)
     assert "fillers.toml" in str(caught.value) and "\n" not in str(caught.value)

@@ -12,11 +12,7 @@ from pathlib import Path
 import pytest
 
 from beam_memorycode import outputs as reading
-from beam_memorycode.dialogue_files import (
-    LoadedDialogue,
-    load_dialogues,
-    write_dialogue,
-)
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues, write_dialogue
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
 from beam_memorycode.rule_scoring import ORDERS, RELEASED, VARIANTS, score_outputs, summarise
@@ -315,8 +311,7 @@ def test_a_bundle_of_endless_lines_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "problem"),
-    [([BUNDLE_ROW, BUNDLE_ROW], "twice"), ([BUNDLE_ROW | {"dialogue_id": True}], "valid integer")],
+    ("rows", "problem"), [([BUNDLE_ROW, BUNDLE_ROW], "twice"), ([BUNDLE_ROW | {"dialogue_id": True}], "valid integer")]
 )
 def test_a_bundle_of_outputs_has_every_dialogue_once(tmp_path, rows, problem):
     path = tmp_path / "outputs_x.jsonl.gz"
@@ -354,10 +349,7 @@ DIALOGUE_DAMAGE = {
     "unknown kind": (lambda v: v["sessions"][0]["session_regex"][0].__setitem__(0, "loop"), "session_regex"),
     "a rule of one part": (lambda v: v["sessions"][0]["session_regex"][0].pop(), "session_regex"),
     "a condition that is a number": (lambda v: v["sessions"][0]["session_regex"][0].__setitem__(1, 3), "session_regex"),
-    "a name with a number": (
-        lambda v: v["sessions"][2]["history_regex"][0].__setitem__(1, ["x", 1]),
-        "history_regex",
-    ),
+    "a name with a number": (lambda v: v["sessions"][2]["history_regex"][0].__setitem__(1, ["x", 1]), "history_regex"),
     "end without rules": (lambda v: v["sessions"][2]["history_regex"].clear(), "history_regex"),
     "end without queries": (lambda v: v["sessions"][2].pop("history_eval_query"), "history_eval_query"),
     "a query too many": (lambda v: v["sessions"][0]["session_eval_query"].append("q"), "session_eval_query"),

@@ -12,10 +12,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_memorycode.bank import UPDATABLE, instructions
+from beam_memorycode.bank import UPDATABLE, fillers, instructions, orders, people
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Mention
-from beam_memorycode.talk import fillers, orders, people
 from beam_memorycode.templates import RECIPES, RecipeName, draw_template, recipe
 
 DRAWS = {

@@ -1,4 +1,4 @@
-"""For everybody: contrast, names and headings, a narrow screen, the dark, paper; and how long a click takes."""
+"""For everybody: contrast, names and headings, a narrow screen, the dark, paper."""
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ def test_every_text_has_contrast(page_run: Path, look: Look, scheme: str) -> Non
         assert len(found) > 3, address
         grounds.add(browser.evaluate("getComputedStyle(document.body).backgroundColor"))
         lowest.append(min(found, key=lambda one: one[1]))
-    print(f"{scheme}: lowest contrast {min(one[1] for one in lowest):.2f}")
     assert [one for one in lowest if one[1] < 4.5] == []
     assert grounds == {"rgb(255, 255, 255)" if scheme == "light" else "rgb(15, 20, 26)"}
 
@@ -135,17 +134,3 @@ def test_what_scrolls_can_be_reached_by_keyboard_and_focus_is_seen(page_run: Pat
     assert set(each(browser, ".scroll", "one.tabIndex")) == {0}
     browser.send("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
     assert browser.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-
-
-def test_opening_and_each_click(page_run: Path, look: Look) -> None:
-    browser = look(page_run)
-    timing = "performance.getEntriesByType('navigation')[0].loadEventEnd"
-    print(f"opening {browser.evaluate(timing):.0f} ms")
-    for address in VIEWS[1:]:
-        took = browser.evaluate(
-            "new Promise((resolve) => { const began = performance.now(); "
-            f"document.getElementById('view').replaceChildren(); location.hash = {json.dumps(address)}; "
-            "const look = () => document.querySelector('#view h1') ? "
-            "resolve(performance.now() - began) : requestAnimationFrame(look); look(); })"
-        )
-        print(f"{address} {took:.0f} ms")

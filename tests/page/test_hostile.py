@@ -55,12 +55,7 @@ def hostile(repo_root: Path, release: Path, tmp_path_factory: pytest.TempPathFac
     judged, said, reply = [], [], json.dumps({"score": 1, "reason": WORST})
     for place in range(20):
         ids = {"probe_id": f"100K-1-q{place:02d}", "conversation_id": "100K-1"}
-        verdict = {
-            "nugget": WORST,
-            "score": None if place == 3 else 1.0,
-            "reason": WORST,
-            "reply": reply,
-        }
+        verdict = {"nugget": WORST, "score": None if place == 3 else 1.0, "reason": WORST, "reply": reply}
         order = [{"parser": name, "items": [WORST], "matches": [0]} for name in ("items", "newline")]
         ability = ABILITIES[place // 2]
         more = {"alignments": order} if ability == "event_ordering" else {}

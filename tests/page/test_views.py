@@ -58,20 +58,15 @@ def test_every_cell_of_the_main_tables_leads_to_its_questions(held: RunFolder, p
     browser = look(page_run)
     cells = each(browser, "[data-cell]", "[one.dataset.cell, one.getAttribute('href')]")
     assert len(cells) > 6 * 12
-    started = time.monotonic()
     for key, href in cells:
         _, series, size, ability = json.loads(key)
         go(browser, href)
         (arm,) = (one for one in held.arms if one.series == series)
         expected = [one for one in arm.judgements if ability in ("average", one.ability)]
         assert counted(browser) == len(expected) > 0, (key, href)
-        assert each(browser, "table.list thead th", "one.textContent") == [
-            "question",
-            series,
-            BESIDE.get(series, LIGHT),
-        ]
+        heads = each(browser, "table.list thead th", "one.textContent")
+        assert heads == ["question", series, BESIDE.get(series, LIGHT)]
         assert all(row.startswith(size) for row in each(browser, "table.list tbody th small", "one.textContent"))
-    print(f"{(time.monotonic() - started) / len(cells) * 1000:.0f} ms a view")
 
 
 def test_the_ways_in_find_what_python_finds(held: RunFolder, page_run: Path, look: Look) -> None:

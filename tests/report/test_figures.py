@@ -180,13 +180,7 @@ def test_saved_with_sidecar_and_again_alike(tmp_path: Path) -> None:
 
     def save(folder: Path) -> dict[str, bytes]:
         paths = save_figure(
-            budget_figure(data, OURS),
-            "budget",
-            folder,
-            data,
-            {"table": "none"},
-            {"k": [5, 10]},
-            "A caption.",
+            budget_figure(data, OURS), "budget", folder, data, {"table": "none"}, {"k": [5, 10]}, "A caption."
         )
         return {path.name: path.read_bytes() for path in paths}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamlib.report.outcomes import OUTCOMES, outcome_figure, outcome_frame, outcome_rows
@@ -15,7 +15,7 @@ NAN = float("nan")
 
 def rows(*scores: float) -> pd.DataFrame:
     ids = [f"100K-{number % 2 + 1}-q{number:02}" for number in range(len(scores))]
-    frame = pd.DataFrame({"probe_id": ids, "conversation_id": [one.rpartition("-")[0] for one in ids], "size": "100K"})
+    frame = pd.DataFrame({"probe_id": ids, "conversation_id": [key.rpartition("-")[0] for key in ids], "size": "100K"})
     return frame.assign(ability="summarization", score=scores, unscored=["failed" * int(np.isnan(s)) for s in scores])
 
 
@@ -43,6 +43,7 @@ def test_a_question_has_the_first_reason_that_holds(
     assert list(outcome_rows(frame, *given_values, {key} if spoilt else ())["outcome"]) == [outcome]
 
 
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, NAN]), min_size=2, max_size=12), st.data())
 def test_the_shares_of_an_arm_sum_to_one(scores: list[float], data: st.DataObject) -> None:
     frame = rows(*scores)

@@ -62,8 +62,7 @@ def manifest(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("table", "rows", "series"),
-    [("table1", 528, 12), ("table8", 220, 5), ("table9", 176, 4), ("table10", 88, 2)],
+    ("table", "rows", "series"), [("table1", 528, 12), ("table8", 220, 5), ("table9", 176, 4), ("table10", 88, 2)]
 )
 def test_published_tables_in_long_form(table: str, rows: int, series: int) -> None:
     frame = check_frame(published_long(table))

@@ -49,12 +49,7 @@ def test_a_score_is_the_mean_over_the_repeats_that_have_one():
     assert table["probe_id"].tolist() == [judgement.probe_id for judgement in run]
     assert table["score"].tolist()[:2] == [0.5, pytest.approx((0.75 + 0.5) / 2)]
     assert table["score"].isna().tolist() == [False, False, True, True]
-    assert table["unscored"].tolist() == [
-        "",
-        "",
-        "1 of 1 nuggets unscored: truncated: 64 tokens",
-        "the reader failed",
-    ]
+    assert table["unscored"].tolist() == ["", "", "1 of 1 nuggets unscored: truncated: 64 tokens", "the reader failed"]
     assert judge_spread(run, "paper").set_index("ability")["missing"].to_dict() == {
         "abstention": 1,
         "summarization": 0,

@@ -141,10 +141,6 @@ def test_missing_scores_are_counted_by_named_outcome():
         judged("100K-1", 6, "abstention", None),
     ]
     counts = unscored_reasons(score_run(judgements, "paper"))
-    assert list(counts.items())[:3] == [
-        ("truncated", 3),
-        ("429", 1),
-        ("a reason of " + "many " * 9 + "...", 1),
-    ]
+    assert list(counts.items())[:3] == [("truncated", 3), ("429", 1), ("a reason of " + "many " * 9 + "...", 1)]
     assert counts["content filter"] == 1 and sum(counts.values()) == 6
     assert unscored_reasons(score_run(RUN[:4], "paper")) == {}

@@ -19,9 +19,7 @@ from beam_memorycode.paper_claims.on_evidence import Evidence
 from beam_memorycode.scored import Published, ScoredModel
 
 MEMORYCODE = PaperClaims(
-    "memorycode_claims.json",
-    "basis",
-    {"dialogues": on_dialogues, "outputs": on_outputs, "printed": on_print},
+    "memorycode_claims.json", "basis", {"dialogues": on_dialogues, "outputs": on_outputs, "printed": on_print}
 )
 
 

@@ -18,7 +18,7 @@ _FIRST_INSTRUCTION_FILLER = 100  # ids from here on are tool and habit orders, t
 
 
 def sizes(data: Evidence, printed: str) -> ClaimOutcome:
-    """Dialogues in all, and for each number of sessions."""
+    """Count the dialogues in all, and for each number of sessions."""
     counts = Counter(len(dialogue.sessions) for dialogue in data.dialogues)
     total, each = (int(value) for value in figures(printed))
     expected = [int(value) for value in data.published.values("sessions_per_history")]
@@ -45,7 +45,7 @@ def most_updates(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def updates_grow(data: Evidence, printed: str) -> ClaimOutcome:
-    """Updates per dialogue rise with the number of sessions: rank correlation of at least 0.9."""
+    """Check that updates per dialogue rise with the number of sessions: rank correlation of at least 0.9."""
     means = _by_count(data, lambda dialogue: sum(mentioned(dialogue).values()) - len(mentioned(dialogue)))
     values = list(means.values())
     correlation = float(spearmanr(range(len(values)), values).statistic)
@@ -70,7 +70,7 @@ def regular_expressions(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def fillers(data: Evidence, printed: str) -> ClaimOutcome:
-    """Distinct fillers: in all, topics of talk, instruction-like ones."""
+    """Count the distinct fillers: in all, topics of talk, instruction-like ones."""
     used = {session.filler for dialogue in data.dialogues for session in dialogue.sessions} - {None}
     topics = sum(1 for filler in used if filler is not None and filler < _FIRST_INSTRUCTION_FILLER)
     recomputed = [len(used), topics, len(used) - topics]
@@ -105,7 +105,7 @@ def names(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def instruction_share(data: Evidence, printed: str) -> ClaimOutcome:
-    """Share of a dialogue's sessions that carry instructions, in percent, against the printed range."""
+    """Compare the share of a dialogue's sessions with instructions, in percent, with the printed range."""
     low, high = figures(printed)
     shares = {
         dialogue.id: Decimal(100 * sum(bool(session.mentions) for session in dialogue.sessions))
@@ -119,7 +119,7 @@ def instruction_share(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def per_session(data: Evidence, printed: str) -> ClaimOutcome:
-    """Instructions of a session that has any: the fewest and the most."""
+    """Count the instructions of a session that has any: the fewest and the most."""
     sessions = [session for dialogue in data.dialogues for session in dialogue.sessions]
     counts = Counter(len(session.mentions) for session in sessions if session.mentions)
     recomputed = {str(size): counts[size] for size in sorted(counts)}
@@ -127,7 +127,7 @@ def per_session(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def filler_only(data: Evidence, printed: str) -> ClaimOutcome:
-    """Sessions that have nothing but a filler."""
+    """Count the sessions that have nothing but a filler."""
     sessions = [session for dialogue in data.dialogues for session in dialogue.sessions]
     alone = sum(session.filler is not None and not session.mentions for session in sessions)
     return ClaimOutcome(f"{alone} of {len(sessions)}", holds(alone > 0))
@@ -146,7 +146,7 @@ _STATISTICS: Mapping[str, Callable[[Dialogue], int]] = {
 
 
 def statistic(data: Evidence, printed: str, parameter: str) -> ClaimOutcome:
-    """Mean and population standard deviation per dialogue of the short and the long set, against Table 2."""
+    """Compare mean and population standard deviation per dialogue, short and long, with Table 2."""
     recomputed, statuses = {}, []
     for subset in ("short", "long"):
         dialogues = [dialogue for dialogue in data.dialogues if dialogue.short == (subset == "short")]
@@ -164,7 +164,7 @@ def _topics(dialogue: Dialogue, *types: str) -> int:
 
 
 def _by_count(data: Evidence, value: Callable[[Dialogue], int]) -> dict[str, float]:
-    """Mean of `value` over the dialogues of each number of sessions."""
+    """Return the mean of `value` over the dialogues of each number of sessions."""
     groups: dict[int, list[int]] = {}
     for dialogue in data.dialogues:
         groups.setdefault(len(dialogue.sessions), []).append(value(dialogue))

@@ -25,30 +25,30 @@ _FAMILIAR = frozenset({"function docstring", "method docstring", "function annot
 
 
 def table4(data: Evidence, printed: str) -> ClaimOutcome:
-    """Means and standard errors of Table 4, to the last printed digit, for the models at hand."""
+    """Compare means and standard errors of the models at hand with Table 4, to the last printed digit."""
     return _fits(data, RELEASED.name, "dialogue-mean", "")
 
 
 def variant_fits(data: Evidence, printed: str, variant: str, what: str) -> ClaimOutcome:
-    """Whether Table 4 comes about by a way of scoring that is not the released one."""
+    """Check whether another way of scoring than the released one gives Table 4."""
     if not all(model.outputs for model in data.known.values()):
         return unchecked("the answers have to be scored anew, and only their scores were handed over.")
     return _fits(data, variant, "dialogue-mean", what)
 
 
 def variant_misses(data: Evidence, printed: str, variant: str, what: str) -> ClaimOutcome:
-    """The opposite: the released scoring meets Table 4 and the other way does not."""
+    """Check that the released scoring gives Table 4 and the other way does not."""
     released, other = table4(data, printed), variant_fits(data, printed, variant, what)
     return ClaimOutcome(other.recomputed, holds(released.status == "holds" and other.status == "differs"), other.note)
 
 
 def order_fits(data: Evidence, printed: str, order: Order, what: str) -> ClaimOutcome:
-    """Whether Table 4 comes about by an order of averaging."""
+    """Check whether an order of averaging gives Table 4."""
     return _fits(data, RELEASED.name, order, what)
 
 
 def _fits(data: Evidence, variant: str, order: Order, what: str) -> ClaimOutcome:
-    """How many cells of Table 4 (mean and standard error) come out, and the means that do not."""
+    """Count the cells of Table 4 (mean and standard error) that agree, and list those that do not."""
     met, missed = 0, []
     for row, model in data.known.items():
         summary = model.summarised(order, VARIANTS[variant])
@@ -66,7 +66,7 @@ def _fits(data: Evidence, variant: str, order: Order, what: str) -> ClaimOutcome
 
 
 def without_fifteen(data: Evidence, printed: str) -> ClaimOutcome:
-    """Whether the short column of Table 4 comes about without the dialogues of fifteen sessions."""
+    """Check whether the short column of Table 4 follows without the dialogues of fifteen sessions."""
     values, fits = {}, []
     for row, model in data.known.items():
         scores = [
@@ -97,7 +97,7 @@ def absent_share(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def declines(data: Evidence, printed: str) -> ClaimOutcome:
-    """History scores fall as the number of sessions rises: rank correlation at most -0.9 for every model."""
+    """Check that history scores fall as sessions become more: rank correlation at most -0.9 for every model."""
     correlations, risen = {}, []
     for row, lines in _lines(data):
         correlations[row] = round(float(stats.spearmanr(lines["sessions"], lines["mean"]).statistic), 3)
@@ -108,7 +108,7 @@ def declines(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def converges(data: Evidence, printed: str) -> ClaimOutcome:
-    """Scores at 100 sessions, each of which has to round to the printed share."""
+    """Check that each score at 100 sessions rounds to the printed share."""
     ends = _ends(data)
     target = Decimal(printed.removeprefix("around "))
     same = {row: rounded(end, 1) == target for row, end in ends.items()}
@@ -117,7 +117,7 @@ def converges(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def alike(data: Evidence, printed: str) -> ClaimOutcome:
-    """At 100 sessions no two models differ by more than 1.96 standard errors of paired dialogues."""
+    """Check that at 100 sessions no two models differ by more than 1.96 standard errors of paired dialogues."""
     scores = {
         row: {number: float(value) for number, value in model.scores("history").items() if _long(model, number)}
         for row, model in data.known.items()
@@ -134,7 +134,7 @@ def alike(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def spread(data: Evidence, printed: str) -> ClaimOutcome:
-    """Models lie further apart at one session than at a hundred."""
+    """Check that models lie further apart at one session than at a hundred."""
     if len(data.known) < 2:
         return unchecked("the outputs of fewer than two models are at hand.")
     lines = pd.concat([frame.assign(row=row) for row, frame in _lines(data)])
@@ -144,7 +144,7 @@ def spread(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def rank_stable(data: Evidence, printed: str, model: str) -> ClaimOutcome:
-    """Within dialogues, updated instructions are followed as often as those that never were."""
+    """Check that within dialogues updated instructions are followed as often as others."""
     applicable = _applicable(data, model)
     if isinstance(applicable, ClaimOutcome):
         return applicable
@@ -161,7 +161,7 @@ def rank_stable(data: Evidence, printed: str, model: str) -> ClaimOutcome:
 
 
 def unfamiliar_lower(data: Evidence, printed: str, model: str) -> ClaimOutcome:
-    """Within dialogues, digits in names are followed less often than docstrings and annotations."""
+    """Check that within dialogues digits in names are followed less often than docstrings and annotations."""
     applicable = _applicable(data, model)
     if isinstance(applicable, ClaimOutcome):
         return applicable
@@ -180,7 +180,7 @@ def unfamiliar_lower(data: Evidence, printed: str, model: str) -> ClaimOutcome:
 
 
 def instructions_vary(data: Evidence, printed: str, model: str) -> ClaimOutcome:
-    """The intervals of the best and the worst followed instruction do not meet."""
+    """Check that the intervals of the best and the worst followed instruction do not overlap."""
     applicable = _applicable(data, model)
     if isinstance(applicable, ClaimOutcome):
         return applicable
@@ -191,14 +191,14 @@ def instructions_vary(data: Evidence, printed: str, model: str) -> ClaimOutcome:
 
 
 def _applicable(data: Evidence, row: str) -> pd.DataFrame | ClaimOutcome:
-    """The verdicts on a model's history answers whose objects are there, or that its outputs are not at hand."""
+    """Return the verdicts on a model's history answers whose objects are present, or why there are none."""
     if row not in data.known:
         return unchecked(f"the outputs of {row} are not at hand.")
     return applied_rules(data.verdicts[row])
 
 
 def _paired(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """The share of rules that hold in each dialogue, where `by` is false and where it is true: dialogues with both."""
+    """Return by dialogue the share of rules that hold where `by` is false and where it is true."""
     return rows.groupby(["dialogue", by])["held"].mean().unstack().dropna()
 
 

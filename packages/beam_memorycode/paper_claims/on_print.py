@@ -26,25 +26,25 @@ _EARLIER = ("instruction", "session")
 
 
 def not_checkable(data: Evidence, printed: str, reason: str) -> ClaimOutcome:
-    """A setting, a cost, or a run whose outputs were not released."""
+    """Return the outcome of a setting, a cost, or a run whose outputs were not released."""
     return unchecked(reason)
 
 
 def share(data: Evidence, printed: str, model: str, setup: str) -> ClaimOutcome:
-    """A mean of Table 4 on the scale from 0 to 1."""
+    """Compare a mean of Table 4 on the scale from 0 to 1."""
     value, allowed = data.score(model, setup) / 100, data.interval(model, setup)
     status = verdict(figures(printed)[0], value, allowed=Interval(allowed.low / 100, allowed.high / 100))
     return ClaimOutcome(number(value, 3), status)
 
 
 def perfect(data: Evidence, printed: str, model: str, setup: str) -> ClaimOutcome:
-    """A mean of Table 4 is 100."""
+    """Check that a mean of Table 4 is 100."""
     value = data.score(model, setup)
     return ClaimOutcome(number(value, 1), holds(value == 100))
 
 
 def drop(data: Evidence, printed: str, model: str, before: str, after: str) -> ClaimOutcome:
-    """Difference of two columns on the scale from 0 to 1."""
+    """Compare the difference of two columns on the scale from 0 to 1."""
     value = (data.score(model, before) - data.score(model, after)) / 100
     points = data.interval(model, before).minus(data.interval(model, after))
     allowed = Interval(points.low / 10_000, points.high / 10_000)  # `minus` takes shares, and these are percent
@@ -53,7 +53,7 @@ def drop(data: Evidence, printed: str, model: str, before: str, after: str) -> C
 
 
 def relative_drop(data: Evidence, printed: str, model: str, before: str, after: str) -> ClaimOutcome:
-    """Drop from one column to another in percent of the first."""
+    """Compare the drop from one column to another in percent of the first."""
     value = _relative_drop(data, model, before, after)
     risen = data.interval(model, after).relative_to(data.interval(model, before))
     allowed = Interval(-risen.high, -risen.low)
@@ -68,7 +68,7 @@ def _relative_drop(data: Evidence, model: str, before: str, after: str) -> Decim
 
 
 def at_least(data: Evidence, printed: str, setups: list[str], models: list[str]) -> ClaimOutcome:
-    """The named rows (none: all) reach the printed share in the named columns, after rounding to its decimals."""
+    """Check that the named rows (none: all) reach the printed share in the named columns, after rounding."""
     threshold = figures(printed)[0]
     cells = list(product(models or data.published.models, setups))
     below = [cell for cell in cells if rounded(data.score(*cell) / 100, places_of(threshold)) < threshold]
@@ -78,7 +78,7 @@ def at_least(data: Evidence, printed: str, setups: list[str], models: list[str])
 
 
 def falls(data: Evidence, printed: str, after: str) -> ClaimOutcome:
-    """Every model has less in column `after` than in both setups without a history."""
+    """Check that every model has less in column `after` than in both setups without a history."""
     rising = [
         model
         for model, before in product(data.published.models, _EARLIER)
@@ -91,7 +91,7 @@ def falls(data: Evidence, printed: str, after: str) -> ClaimOutcome:
 def similar_drops(
     data: Evidence, printed: str, models: list[str], before: str, after: str, within: str
 ) -> ClaimOutcome:
-    """The drops of the named rows lie within `within` (a share) of the printed one."""
+    """Check that the drops of the named rows lie within `within` (a share) of the printed drop."""
     drops = {model: (data.score(model, before) - data.score(model, after)) / 100 for model in models}
     far = [model for model, value in drops.items() if abs(value - figures(printed)[0]) > Decimal(within)]
     note = f"Taken as similar: no more than {within} apart. Further apart: {', '.join(far) or 'none'}."
@@ -99,7 +99,7 @@ def similar_drops(
 
 
 def best(data: Evidence, printed: str, model: str, setups: list[str], without: list[str]) -> ClaimOutcome:
-    """`model` has the highest mean of all rows but `without`, in each of the named columns."""
+    """Check that `model` has the highest mean of all rows but `without`, in each of the named columns."""
     rows = [row for row in data.published.models if row not in without]
     leaders = {setup: max(rows, key=lambda row, setup=setup: data.score(row, setup)) for setup in setups}  # type: ignore[misc]
     recomputed = {setup: f"{leader} {data.score(leader, setup)}" for setup, leader in leaders.items()}
@@ -107,7 +107,7 @@ def best(data: Evidence, printed: str, model: str, setups: list[str], without: l
 
 
 def above(data: Evidence, printed: str, model: str, other: str, setup: str) -> ClaimOutcome:
-    """`model` lies above `other` by more than 1.96 standard errors of the difference."""
+    """Check that `model` lies above `other` by more than 1.96 standard errors of the difference."""
     first, second = data.published.scores[model, setup], data.published.scores[other, setup]
     error = (first.stderr**2 + second.stderr**2).sqrt()
     difference = first.mean - second.mean
@@ -116,7 +116,7 @@ def above(data: Evidence, printed: str, model: str, other: str, setup: str) -> C
 
 
 def larger_drops(data: Evidence, printed: str, than: list[str]) -> ClaimOutcome:
-    """All other rows lose a larger part from instruction to long history than each of `than`."""
+    """Check that all other rows lose a larger part from instruction to long history than each of `than`."""
     drops = {model: _relative_drop(data, model, "instruction", "long_history") for model in data.published.models}
     limit = max(drops[model] for model in than)
     smaller = [model for model, value in drops.items() if model not in than and value <= limit]
@@ -125,7 +125,7 @@ def larger_drops(data: Evidence, printed: str, than: list[str]) -> ClaimOutcome:
 
 
 def all_tokens(data: Evidence, printed: str, short: int, long: int) -> ClaimOutcome:
-    """Tokens of the whole set, in millions, from the two means of Table 2 and the sizes of the two sets."""
+    """Compute the tokens of the whole set, in millions, from the means of Table 2 and the sizes of the two sets."""
     counts = {"short": short, "long": long}
     total = sum(count * data.published.statistic("tokens", subset)[0] for subset, count in counts.items())
     value = Decimal(total) / 1_000_000
@@ -133,7 +133,7 @@ def all_tokens(data: Evidence, printed: str, short: int, long: int) -> ClaimOutc
 
 
 def short_share(data: Evidence, printed: str, per_count: int) -> ClaimOutcome:
-    """Shares of short and long dialogues, in percent: 15 sessions counted as short, and as neither."""
+    """Compute the shares of short and long dialogues, in percent: 15 sessions counted as short, and as neither."""
     counts = [int(value) for value in data.published.values("sessions_per_history")]
     below, at, over = (
         per_count * sum(map(test, counts)) for test in (lambda n: n < 15, lambda n: n == 15, lambda n: n > 15)
