@@ -12,9 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from operator import add
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from beamlib.evaluate.answer_record import Answer
 from beamlib.files import sha256, to_json
@@ -49,6 +56,7 @@ class Meter:
     def __init__(self) -> None:
         self.stage: Stage = "ingest"
         self.spent: dict[Stage, Spent] = {stage: Spent() for stage in STAGES}
+        self.by_model: dict[Stage, dict[str, Spent]] = {}
         self._seen: set[bytes] = set()
 
     @contextmanager
@@ -85,6 +93,8 @@ class Meter:
             )  # what an endpoint says is no fact
             more = Spent(calls=1, input_tokens=taken, output_tokens=given, cached_tokens=cached)
             self.spent[stage] += more
+            of_stage = self.by_model.setdefault(stage, {})
+            of_stage[model] = of_stage.get(model, Spent()) + more
 
 
 class Metered:
@@ -138,7 +148,13 @@ class Snapshot(BaseModel):
 
 
 class EpisodeContexts(BaseModel):
-    """The record of an episode. `contexts` has the key of what the reader saw, by question id."""
+    """The record of an episode.
+
+    Attributes:
+        contexts: The key of what the reader saw, by question id.
+        spent: Calls and tokens by stage.
+        by_model: The same by stage and model; empty for the stand-in, and in records of versions before 2026-11-27.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -148,6 +164,12 @@ class EpisodeContexts(BaseModel):
     snapshots: tuple[Snapshot, ...]
     spent: dict[Stage, Spent]
     texts: dict[str, str]
+    by_model: dict[Stage, dict[str, Spent]] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        return values if self.by_model else {name: value for name, value in values.items() if name != "by_model"}
 
     @model_validator(mode="after")
     def _texts_exist(self) -> EpisodeContexts:
@@ -171,6 +193,7 @@ def contexts_record(
     contexts: Mapping[str, str],
     snapshots: Iterable[Mapping[str, str]],
     spent: Mapping[Stage, Spent],
+    by_model: Mapping[Stage, Mapping[str, Spent]] | None = None,
 ) -> EpisodeContexts:
     """Build the record of an episode; `contexts` are texts by question id, `snapshots` texts by file name."""
     texts: dict[str, str] = {}
@@ -193,7 +216,12 @@ def contexts_record(
                 kept[writable_text(name)[:200]] = key(text)
         records.append(Snapshot(session=number, files=kept, left_out=len(files) - len(kept)))
     return EpisodeContexts(
-        conversation_id=episode, contexts=keys, snapshots=tuple(records), spent=dict(spent), texts=texts
+        conversation_id=episode,
+        contexts=keys,
+        snapshots=tuple(records),
+        spent=dict(spent),
+        texts=texts,
+        by_model={stage: dict(own) for stage, own in (by_model or {}).items()},
     )
 
 

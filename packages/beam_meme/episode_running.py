@@ -111,7 +111,9 @@ def run_episode(
     with meter.at("answer"):
         answers = run(answers_to(asked, metered.reader_of(memory), warm=warm, counter=parameters.counter))
     contexts = {one.probe.id: one.recollection.context for one in asked}
-    record = contexts_record(episode.id, contexts, reading.snapshots, meter.spent)
+    record = contexts_record(
+        episode.id, contexts, reading.snapshots, meter.spent, meter.by_model if parameters.models else None
+    )
     return {ANSWERS: [writable_answer(answer) for answer in answers], CONTEXTS: [record]}
 
 

@@ -33,6 +33,8 @@ PROTOCOL = (
 )
 PUBLISHED = "published"
 OURS = "this run"
+UNKNOWN = "unknown"
+"""What stands for dollars whose price the models file does not know."""
 USED = ("ingest", "retrieval", "answer")
 """The stages that spend tokens."""
 
@@ -182,33 +184,72 @@ def stage_table(found: Iterable[tuple[str, Task, Stage]], basis: Footer) -> Tabl
     return Table("MEME: where answers go wrong", cells, tuple(basis.lines()), notes, basis=basis)
 
 
-def cost_table(used: Mapping[str, Mapping[str, Usage]], episodes: Mapping[str, int], basis: Footer) -> Table:
-    """Tokens per episode by stage (`USED`), in and out, of each memory; below, the published dollars per episode.
+def cost_table(
+    used: Mapping[str, Mapping[str, Usage]],
+    episodes: Mapping[str, int],
+    basis: Footer,
+    dollars: Mapping[str, Mapping[str, float | None]] | None = None,
+) -> Table:
+    """Tokens and dollars per episode of each memory by stage (`USED`); below, the published dollars per episode.
 
-    `used` has the sums over the `episodes` of a memory.
+    Args:
+        used: Sums over the `episodes` of a memory.
+        dollars: The same in dollars; None where a price is unknown, nothing where no model was called.
     """
     rows: list[tuple[str, ...]] = []
+    ours = {memory: _per_episode((dollars or {}).get(memory), episodes[memory]) for memory in used}
     for memory, stages in used.items():
-        count = max(episodes[memory], 1)
+        number = max(episodes[memory], 1)
         tokens = [stages.get(stage, Usage()) for stage in USED]
-        per_episode = [f"{part / count:,.0f}" for one in tokens for part in (one.input_tokens, one.output_tokens)]
-        rows.append((OURS, memory, *per_episode, NOTHING, NOTHING))
-    nothing = [NOTHING] * (2 * len(USED))
-    for row in _published():
-        dollars = (_printed(row["ingest_dollars"]), _printed(row["inference_dollars"]))
-        rows.append((PUBLISHED, row["system"], *nothing, *dollars))
-    groups = ("", "", *(stage for stage in USED for _ in range(2)), "dollars", "dollars")
-    columns = ["", "System", *("in", "out") * len(USED), "ingest", "inference"]
+        per_episode = [f"{part / number:,.0f}" for one in tokens for part in (one.input_tokens, one.output_tokens)]
+        costs = _cost_cells(ours[memory], ours.values()) if dollars else [NOTHING] * 4
+        own = ours[memory]
+        in_all = UNKNOWN if own is None else f"{sum(own) * number:.4f}"
+        rows.append((OURS, memory, *per_episode, *costs, in_all if dollars else NOTHING))
+    printed = [(row["system"], row["ingest_dollars"], row["inference_dollars"]) for row in _published()]
+    # Raw search has no ingest cost in print: no model stores anything.
+    theirs = {name: (float(ingest or 0), float(inference)) for name, ingest, inference in printed if inference}
+    for name, ingest, inference in printed:
+        *_, ratio = _cost_cells(theirs.get(name), theirs.values())
+        costs = [_printed(ingest), _printed(inference), NOTHING, ratio if name in theirs else NOTHING]
+        rows.append((PUBLISHED, name, *[NOTHING] * (2 * len(USED)), *costs, NOTHING))
+    groups = ("", "", *(stage for stage in USED for _ in range(2)), *["dollars"] * 5)
+    columns = [
+        "",
+        "System",
+        *("in", "out") * len(USED),
+        "ingest",
+        "inference",
+        "sum",
+        "times the cheapest",
+        "all episodes",
+    ]
     notes = (
-        "Tokens per episode as the models' replies report them. No price turns them into dollars: those of the paper "
-        "rest on a price list that is not known.",
+        "Per episode, but for the last column. Tokens as the models' replies report them, priced by the models file; "
+        "retrieval and answer are inference. The paper's dollars rest on a price list that is not known.",
     )
     cells = pd.DataFrame(rows, columns=columns)
+    named = [f"{group} {column}".strip() for group, column in zip(groups, columns, strict=True)]
+    frame = pd.DataFrame(rows, columns=["", *named[1:]])
     footer = tuple(basis.lines())
-    named = pd.DataFrame(
-        rows, columns=["", "System", *(f"{a} {b}" for a, b in zip(groups[2:], columns[2:], strict=True))]
-    )
-    return Table("MEME: tokens per episode", cells, footer, notes, groups=groups, csv=named, frame=named, basis=basis)
+    return Table("MEME: tokens and cost", cells, footer, notes, groups=groups, csv=frame, frame=frame, basis=basis)
+
+
+def _per_episode(stages: Mapping[str, float | None] | None, episodes: int) -> tuple[float, float] | None:
+    """Return dollars per episode to ingest and for inference, None if a price is unknown."""
+    ingest, *inference = [(stages or {}).get(stage) for stage in USED]
+    if ingest is None or None in inference:
+        return None
+    return ingest / max(episodes, 1), sum(cost or 0.0 for cost in inference) / max(episodes, 1)
+
+
+def _cost_cells(own: tuple[float, float] | None, every: Iterable[tuple[float, float] | None]) -> list[str]:
+    """Format ingest, inference, their sum and its ratio to the cheapest that costs anything."""
+    if own is None:
+        return [UNKNOWN] * 4
+    cheapest = min((total for one in every if one and (total := sum(one)) > 0), default=0.0)
+    ratio = f"{sum(own) / cheapest:.1f}" if cheapest else NOTHING
+    return [f"{own[0]:.4f}", f"{own[1]:.4f}", f"{sum(own):.4f}", ratio]
 
 
 def _published() -> list[dict[str, str]]:

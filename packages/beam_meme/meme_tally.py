@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
 from beam_meme.episode_gold import LoadedEpisode, Task
-from beam_meme.episode_results import CONTEXTS, EpisodeContexts, total_spent
+from beam_meme.episode_results import CONTEXTS, STAGES, EpisodeContexts, Spent, total_spent
+from beam_meme.episode_results import Stage as SpendingStage
 from beam_meme.episodes import places_of
 from beam_meme.meme_judge import Verdict
 from beam_meme.meme_scoring import JudgedEpisode, Stage, StageEvidence, score_episodes, stage_of
 from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table
 from beamlib.evaluate.answer_record import Answer, ContextLosses
+from beamlib.evaluate.calling import models_file
 from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS
 from beamlib.evaluate.task import TaskPlan
+from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Usage
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table
@@ -74,6 +77,8 @@ class Scored:
     """How many each memory was asked about."""
     used: Mapping[str, Mapping[str, Usage]]
     basis: Footer
+    dollars: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    """What the stages of each memory cost by the models file, None where a price is unknown; empty for the stand-in."""
 
     @cached_property
     def judged(self) -> list[JudgedEpisode]:
@@ -104,7 +109,7 @@ class Scored:
             "results_unfiltered": results_table(self.scores, self.basis, filtered=False),
             "kinds": kinds_table(self.scores, self.basis),
             "stages": stage_table(self.stages, self.basis),
-            "tokens": cost_table(self.used, self.episodes, self.basis),
+            "tokens": cost_table(self.used, self.episodes, self.basis, self.dollars),
         }
 
     def asked_about(self, question: str) -> list[AnsweredQuestion]:
@@ -144,7 +149,35 @@ def score_plan(plan: TaskPlan, data: str) -> Scored:
             stage: Usage(one.input_tokens, one.output_tokens, one.cached_tokens) for stage, one in spent.items()
         }
     episodes = {arm: len(plan.records(arm)) for arm in plan.stores}
-    return Scored(pairs, episodes, used, _basis(pairs, plan, episodes, data))
+    return Scored(pairs, episodes, used, _basis(pairs, plan, episodes, data), _dollars(plan))
+
+
+def _dollars(plan: TaskPlan) -> dict[str, dict[str, float | None]]:
+    """Price what each memory spent, by stage."""
+    models = models_file(plan.parameters)
+    if models is None:
+        return {}
+    prices = {endpoint.model: endpoint for _, endpoint in models.by_stored_role()}
+    dollars: dict[str, dict[str, float | None]] = {}
+    for arm in plan.stores:
+        records = [record for own in plan.records(arm, CONTEXTS).values() for record in own]
+        dollars[arm] = {stage: _priced(records, stage, prices) for stage in STAGES}
+    return dollars
+
+
+def _priced(records: Sequence[EpisodeContexts], stage: SpendingStage, prices: Mapping[str, Endpoint]) -> float | None:
+    total = 0.0
+    for record in records:
+        spent = record.by_model.get(stage, {})
+        if sum((one.calls for one in spent.values()), 0) != record.spent.get(stage, Spent()).calls:
+            return None  # recorded by a version that did not tell models apart
+        for model, one in spent.items():
+            tokens = (one.input_tokens, one.cached_tokens, one.output_tokens)
+            cost = prices[model].dollars(*tokens) if model in prices else None
+            if cost is None:
+                return None
+            total += cost
+    return total
 
 
 def _basis(pairs: Sequence[_Pair], plan: TaskPlan, episodes: Mapping[str, int], data: str) -> Footer:

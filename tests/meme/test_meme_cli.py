@@ -94,7 +94,7 @@ def test_a_run_is_scored_and_its_tables_say_what_they_rest_on(scored: tuple[Path
     folder, tables = scored
     assert list(tables)[:-1] == [
         "MEME: results", "MEME: results before the filter", "MEME: kinds of pass", "MEME: where answers go wrong",
-        "MEME: tokens per episode",
+        "MEME: tokens and cost",
     ]  # fmt: skip
     assert all(OFFLINE_NAME in table.footer[0] for name, table in tables.items() if name != "data")
     real = {(row["memory"], row["task"]): row["real"] for row in tables["MEME: results"].records()}

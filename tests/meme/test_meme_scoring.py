@@ -337,8 +337,20 @@ def test_kinds_and_costs_and_stages_are_counted_per_memory() -> None:
     assert kinds["Karpathy Wiki", "Abs"] == ("1", "0", "0.00", "0.00", "–", "0", "0", "0", "1", "0")
     assert ("BM25", "Cas, hop 1") in kinds and ("BM25", "Cas, hop 2") not in kinds
     costs = cost_table({"BM25": {"ingest": Usage(10, 4), "answer": Usage(2_000, 100)}}, {"BM25": 2}, basis)
-    assert costs.rows()[0] == ("this run", "BM25", "5", "2", "0", "0", "1,000", "50", "–", "–")
-    assert ("published", "Karpathy Wiki", *["–"] * 6, "1.17", "0.22") in costs.rows()
+    assert costs.rows()[0] == ("this run", "BM25", "5", "2", "0", "0", "1,000", "50", *["–"] * 5)
+    assert ("published", "Karpathy Wiki", *["–"] * 6, "1.17", "0.22", "–", "46.3", "–") in costs.rows()
+    used = {name: {"ingest": Usage(10, 4), "answer": Usage(2_000, 100)} for name in ("BM25", "wiki", "mem0")}
+    dollars = {
+        "BM25": {"ingest": 0.0, "retrieval": 0.0, "answer": 0.5},
+        "wiki": {"ingest": 3.0, "retrieval": 0.5, "answer": 1.5},
+        "mem0": {"ingest": None, "retrieval": 0.0, "answer": 1.0},
+    }
+    priced = [row[8:] for row in cost_table(used, dict.fromkeys(used, 2), basis, dollars).rows()[:3]]
+    assert priced == [
+        ("0.0000", "0.2500", "0.2500", "1.0", "0.5000"),
+        ("1.5000", "1.0000", "2.5000", "10.0", "5.0000"),
+        ("unknown",) * 5,
+    ]
     stages = stage_table([("m", "cascade", "encoded"), ("m", "cascade", "right"), ("m", "tracking", "right")], basis)
     assert stages.rows() == [("m", "Tr", "1", "0", "0", "0", "0", "1"), ("m", "Cas", "2", "1", "0", "0", "0", "1")]
 

@@ -14,6 +14,7 @@ from beam_run.estimate import estimate_plan
 from beam_run.shown_tasks import find_data, suite_of_run
 from beam_run.task_options import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
+from beamlib.llm.call_store import CallStore
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, usual_parameters
 from scripted_server import ScriptedServer
@@ -161,19 +162,32 @@ def test_what_was_announced_is_nearly_what_is_called(folder: Path, tmp_path: Pat
         return steady_reply(body) if "<context>" in text else f'{{{verdict}, "reason": "scripted"}}'
 
     with ScriptedServer(reply) as server:
-        endpoint = f'{{model: scripted, base_url: "{server.base_url}", context_window: 32000}}'
+        endpoint = f'{{model: scripted, base_url: "{server.base_url}", context_window: 32000, '
+        endpoint += "input_price: 3.0, cached_input_price: 1.0, output_price: 5.0}"
         roles = "".join(f"{role}: {endpoint}\n" for role in ("memory", "compressor", "judge", "aligner"))
         (tmp_path / "models.yaml").write_text(f"readers: {{one: {endpoint}}}\n{roles}")
         parameters = given(tmp_path, meme=str(folder), models=str(tmp_path / "models.yaml"), backbone="one")
         announced = sum(row.calls for one in estimates(parameters) for row in one.rows)
         assert not server.requests
         study = meme_study.open_study(parameters)
-        meme_study.own_results(study, parameters.model_copy(update={"confirm_cost": True}))
+        scored = meme_study.own_results(study, parameters.model_copy(update={"confirm_cost": True}))
         # Both variants hold the same episodes here, so their calls are the same and made once. Verdicts on answers that
         # a rehearsal cannot tell apart count once, so there may be a few more than announced.
         assert 0.9 < announced / (2 * len(server.requests)) <= 1
+        paid = sum(dollars_by_hand(path) for path in (tmp_path / "run/calls/meme").glob("*.sqlite"))
+        for own in scored.values():
+            priced = [cost or 0.0 for stages in own.dollars.values() for cost in stages.values()]
+            assert sum(priced) == pytest.approx(paid) and paid > 0
         again = estimates(parameters)
         assert sum(row.calls for one in again for row in one.rows) == 0
+
+
+def dollars_by_hand(path: Path) -> float:
+    """What the reader's stored calls cost by the prices above."""
+    with CallStore(path, read_only=True) as store:
+        calls = [call for _, call in store.calls() if call.role == "reader"]
+    parts = [(one.input_tokens - one.cached_tokens) * 3 + one.cached_tokens + one.output_tokens * 5 for one in calls]
+    return sum(parts) / 1_000_000
 
 
 def estimates(parameters: RunParameters) -> list[Any]:
