@@ -41,10 +41,10 @@ def pressed(text: str) -> str:
 
 
 def test_mentor_and_mentee_are_user_and_assistant_and_a_session_is_a_batch() -> None:
-    found = conversation_of(
+    conversation = conversation_of(
         dialogue("Ruth: Hi.\n\nBjörn: Hello.\n\nRuth: Bye.\n\nBjörn: See you.", "Ruth: A\n\nBjörn: B")
     )
-    assert said(found) == [
+    assert said(conversation) == [
         [
             ("user", "Ruth: Hi."),
             ("assistant", "Björn: Hello."),
@@ -53,10 +53,10 @@ def test_mentor_and_mentee_are_user_and_assistant_and_a_session_is_a_batch() -> 
         ],
         [("user", "Ruth: A"), ("assistant", "Björn: B")],
     ]
-    assert [message.id for message in found] == list(range(6))
-    assert [len(turn.messages) for turn in found.turns] == [2, 2, 2]
-    assert [batch.number for batch in found.batches] == [1, 2]
-    assert found.id == "dialogue_7"
+    assert [message.id for message in conversation] == list(range(6))
+    assert [len(turn.messages) for turn in conversation.turns] == [2, 2, 2]
+    assert [batch.number for batch in conversation.batches] == [1, 2]
+    assert conversation.id == "dialogue_7"
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,12 @@ def released(folder: Path) -> list[Dialogue]:
 
 def test_every_character_of_the_released_texts_is_kept(memorycode_data: Path) -> None:
     sessions = 0
-    for one in released(memorycode_data):
-        found = conversation_of(one)
-        for session, batch in zip(one.sessions, found.batches, strict=True):
+    for dialogue in released(memorycode_data):
+        conversation = conversation_of(dialogue)
+        for session, batch in zip(dialogue.sessions, conversation.batches, strict=True):
             content = [message.content for turn in batch.turns for message in turn.messages]
             assert pressed("".join(content)) == pressed(session.text or "")
-            assert all(batch.turns), one.name
+            assert all(batch.turns), dialogue.name
             sessions += 1
     assert sessions == 560
 
@@ -168,6 +168,6 @@ def test_every_character_of_the_released_texts_is_kept(memorycode_data: Path) ->
 )
 def test_every_memory_reads_it_empty_halves_included(memory: Memory) -> None:
     memory.ingest(conversation_of(dialogue(MENTEE_FIRST, "Ruth: Update: 'k_' now.", "")))
-    found = memory.recall("Write a stack, following the newest guidelines on method names.")
-    assert "'w_'" in found.context
-    assert set(found.message_ids) <= set(range(6))
+    recalled = memory.recall("Write a stack, following the newest guidelines on method names.")
+    assert "'w_'" in recalled.context
+    assert set(recalled.message_ids) <= set(range(6))
