@@ -32,7 +32,7 @@ from beam_memorycode.generating import (
     generate_dialogues,
     hold_conversations,
     list_requests,
-    read_turns,
+    split_turns,
 )
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import draw_template
@@ -88,7 +88,7 @@ def test_each_instruction_is_stated_once_by_the_mentor_alone(hundred: tuple[Dial
     dialogue, texts = hundred
     change = re.compile(r"earlier|before|chang|correct|replaces|update|out of date|cross out", re.IGNORECASE)
     for session, text in zip(dialogue.sessions, texts, strict=True):
-        turns, problem = read_turns(text, dialogue.context)
+        turns, problem = split_turns(text, dialogue.context)
         assert problem == ""
         assert [name for name, _ in turns] == [dialogue.context.mentor, dialogue.context.mentee] * (len(turns) // 2)
         mentee = " ".join(words for name, words in turns if name == dialogue.context.mentee)

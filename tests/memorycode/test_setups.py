@@ -18,12 +18,12 @@ from beam_memorycode.running import (
     WITHOUT_TEXTS,
     Place,
     Setup,
+    answer_places,
     best_sessions,
     guideline_list,
-    places_of,
     possible,
-    prompts_of,
     recalled_prompt,
+    setup_prompts,
 )
 from beamlib.errors import UserError
 
@@ -52,7 +52,7 @@ INVENTED = Dialogue(
 def shown(dialogue: Dialogue, setup: Setup, **changes: str) -> list[tuple[Place, str]]:
     return [
         (place, "\n".join(message["content"] for message in prompt.messages))
-        for place, prompt in prompts_of(dialogue, setup, changes.get("retriever", "bm25"))
+        for place, prompt in setup_prompts(dialogue, setup, changes.get("retriever", "bm25"))
     ]
 
 
@@ -68,14 +68,14 @@ def test_places_are_the_queries_of_each_session_or_of_the_last() -> None:
     per_session = [Place(0, 0), Place(2, 0), Place(2, 1)]
     for setup in SETUPS:
         expected = per_session if setup in ("instruction", "session") else [Place(2, 0), Place(2, 1)]
-        assert places_of(INVENTED, setup) == expected
+        assert answer_places(INVENTED, setup) == expected
 
 
 def test_every_published_answer_has_its_prompt(memorycode_data: Path) -> None:
     counts = dict.fromkeys(PUBLISHED, 0)
     for item in load_dialogues(memorycode_data):
         for setup in PUBLISHED:
-            counts[setup] += len(places_of(item.dialogue, setup))
+            counts[setup] += len(answer_places(item.dialogue, setup))
     assert counts == {"instruction": 7339, "session": 7339, "history": 4182}
 
 
@@ -164,17 +164,17 @@ def test_without_texts_only_the_template_can_be_shown(memorycode_data: Path) -> 
     bare = next(item.dialogue for item in load_dialogues(memorycode_data) if not item.dialogue.has_texts)
     assert [setup for setup in SETUPS if possible(bare, setup)] == list(WITHOUT_TEXTS)
     for setup in WITHOUT_TEXTS:
-        assert len(prompts_of(bare, setup)) == len(places_of(bare, setup))
+        assert len(setup_prompts(bare, setup)) == len(answer_places(bare, setup))
     with pytest.raises(UserError, match=rf"{bare.name}: has no texts, which the setup history shows"):
-        prompts_of(bare, "history")
+        setup_prompts(bare, "history")
 
 
 @pytest.mark.parametrize("setup", ["instruction", "chain"])
 def test_a_file_without_topics_is_refused_where_instructions_are_shown(setup: Setup) -> None:
     bare = replace(INVENTED, sessions=tuple(replace(old, topics=()) for old in INVENTED.sessions))
     with pytest.raises(UserError, match=r"dialogue_7: sessions\.0: topic lacks instructions, .* the setup " + setup):
-        prompts_of(bare, setup)
-    assert len(prompts_of(bare, "session")) == 3
+        setup_prompts(bare, setup)
+    assert len(setup_prompts(bare, "session")) == 3
 
 
 def test_retrieval_needs_no_mentions() -> None:
