@@ -340,7 +340,7 @@ def checked(kind: type[Model], value: object, where: str, advice: str = OTHER_VE
         return kind.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        field = within + ".".join(map(str, first["loc"])) or kind.__name__.lower()
+        field = within + ".".join(map(str, first["loc"])) or kind.__name__.strip("_").lower()
         wrong = first["input"]
         shown = f" is {wrong!r:.40}" if isinstance(wrong, int | float | None) else ""  # a text may be long, or a key
         as_json = first["msg"].replace("a valid tuple", "a list").replace("a valid dictionary", "an object")

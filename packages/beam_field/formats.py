@@ -21,7 +21,7 @@ from beam_field.results import (
     ResultFile,
     ResultRow,
     as_text,
-    one_line,
+    printable_line,
 )
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
@@ -42,7 +42,7 @@ def read_mem0(files: Sequence[ResultFile]) -> list[ImportedRun]:
     for question in whole.entries("evaluations"):
         results = question.entry("cutoff_results")  # none where the question was searched for and not answered
         for cutoff in results.value:
-            cutoffs.setdefault(one_line(cutoff), []).append(_mem0_row(question, results.entry(cutoff)))
+            cutoffs.setdefault(printable_line(cutoff), []).append(_mem0_row(question, results.entry(cutoff)))
     return [
         whole.run(f"mem0-{cutoff}", rows, **facts, context=f"{cutoff[:60].removeprefix('top_')} memories")
         for cutoff, rows in cutoffs.items()

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from beam_field.results import ImportedRun, OrderedEvent, ResultRow, folder_name, one_line
+from beam_field.results import ImportedRun, OrderedEvent, ResultRow, folder_name, printable_line
 from beam_field.sources import (
     QUESTIONS,
     ReleasedQuestion,
@@ -142,7 +142,7 @@ def _arm(
         **facts,
         kinds=dict(Counter("failed" if own.unscored else next(iter(_parts(own)), "none") for own in judgements)),
         unmatched_count=len(unmatched),
-        unmatched=tuple(shorten(one_line(text), 100, placeholder=" ...") for text in unmatched[:_MOST_NAMED]),
+        unmatched=tuple(shorten(printable_line(text), 100, placeholder=" ...") for text in unmatched[:_MOST_NAMED]),
         twice=tuple(twice),
         missing=tuple(probe for probe in expected if probe not in rows),
         other_rubric=tuple(own.probe_id for own, row in pairs if _nuggets(row) not in (0, own.nuggets)),

@@ -25,7 +25,7 @@ _KINDS = {str: "text", int: "a whole number", bool: "true or false", list: "a li
 _Value = TypeVar("_Value")
 
 
-def one_line(text: str) -> str:
+def printable_line(text: str) -> str:
     """Make a text safe to print on one line: control and direction characters become spaces."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
@@ -51,7 +51,7 @@ def as_text(value: Any) -> Any:
 
 LooseText = Annotated[LongText, BeforeValidator(as_text)]
 """A text that is neither matched nor scored: whatever stands in its place refuses no file."""
-ShortText = Annotated[str, Field(strict=True, max_length=500), AfterValidator(one_line)]
+ShortText = Annotated[str, Field(strict=True, max_length=500), AfterValidator(printable_line)]
 Natural = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 LooseNatural = Annotated[
     Natural | None, BeforeValidator(lambda value: value if type(value) is int and 0 <= value <= 2**53 else None)
@@ -156,7 +156,7 @@ class CleanProvenance(Provenance):
     def _clean(cls, value: Any) -> Any:
         if isinstance(value, str) and len(value) > 500:
             raise ValueError("Text should have at most 500 characters")
-        return one_line(value) if isinstance(value, str) else value
+        return printable_line(value) if isinstance(value, str) else value
 
 
 class Header(CleanProvenance):
@@ -226,7 +226,7 @@ class JsonEntry:
     def run(self, label: str, rows: list[ResultRow], number: int | None = None, /, **provenance: str) -> ImportedRun:
         """Build a run; raise `UserError` with this place for an invalid provenance."""
         clean = checked(CleanProvenance, provenance, f"{self.place}: ", FORMAT_ADVICE)
-        run = {"label": one_line(label), "provenance": clean, "number": number, "rows": tuple(rows)}
+        run = {"label": printable_line(label), "provenance": clean, "number": number, "rows": tuple(rows)}
         return checked(ImportedRun, run, f"{self.place}: ", FORMAT_ADVICE)
 
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
 from beam_memorycode.outputs import FETCH_AGAIN, numbered_files, numbered_rows, read_bounded
@@ -81,10 +81,18 @@ class _TextLine(_Strict):
     texts: list[StrictStr]
 
 
-class _File(_Strict):
+def _mention(value: Any) -> Any:
+    if value == NOTHING or (isinstance(value, list) and [type(part) for part in value] == [int, int]):
+        return value
+    raise ValueError("not [id, value index]")
+
+
+_Mention = Annotated[Any, AfterValidator(_mention)]
+
+
+class _Dialogue(_Strict):
     context: _Context = _Context()
-    instructions: list[list[tuple[StrictInt, StrictInt] | Literal[-1]]] = []
-    """Per session (id, value) of each mention, or `NOTHING`."""
+    instructions: list[list[_Mention]] = []
     fillers: list[StrictInt | None] = []
     sessions: list[_Session] = Field(min_length=1)
 
@@ -114,7 +122,7 @@ def _load_bundle(folder: Path) -> list[LoadedDialogue]:
 
 
 def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -> LoadedDialogue:
-    file = checked(_File, value, f"{where}: ", "correct it.")
+    file = checked(_Dialogue, value, f"{where}: ", "correct it.")
     count, last = len(file.sessions), file.sessions[-1]
     if texts is not None and len(texts) != count:
         raise UserError(f"{where}: {count} sessions, but {TEXTS} has {len(texts)} for it; correct one.")
@@ -128,7 +136,7 @@ def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -
     sessions = [
         _session(
             session,
-            tuple(Mention(*entry) for entry in mentions or () if isinstance(entry, tuple)),
+            tuple(Mention(*entry) for entry in mentions or () if entry != NOTHING),
             filler,
             session.text if texts is None else texts[place],
             f"{where}: sessions.{place}",

@@ -122,7 +122,7 @@ class Dialogue:
 SUITE = "MemoryCode"
 
 
-def conversation_of(dialogue: Dialogue) -> Conversation:
+def dialogue_as_conversation(dialogue: Dialogue) -> Conversation:
     """Convert `dialogue` to a conversation: a batch per session, a turn per pair.
 
     Every character of the texts is kept, in order, but for the blank around what a speaker says; names stay, since two

@@ -80,7 +80,7 @@ async def _hold(model: Model, dialogue: Dialogue, place: int) -> str | ModelErro
         return error
 
 
-def read_turns(text: str, context: Setting) -> tuple[list[tuple[str, str]], str]:
+def split_turns(text: str, context: Setting) -> tuple[list[tuple[str, str]], str]:
     """Return (name, text) of each turn, and what is wrong with the form, "" if nothing is.
 
     Bold names count as names. A line without a name continues the turn before it, unless it is a stage direction or
@@ -109,7 +109,7 @@ def check_conversation(reply: str, context: Setting, instructions: Sequence[str]
     Both have to speak; the mentor has to state each of `instructions` with its value, and nobody another one; no code
     is shown.
     """
-    turns, problem = read_turns(reply, context)
+    turns, problem = split_turns(reply, context)
     text = "\n\n".join(f"{name}: {words}" for name, words in turns)
     if problem:
         return text, problem
@@ -178,7 +178,7 @@ def generate_dialogues(order: GenerateOptions) -> list[int]:
     record = _record(order, endpoint)
     pending = [request for request in requests if not record.holds(request.id, _path(order.out, request))]
     if endpoint is not None and order.calls != "replay" and pending:
-        quote = estimate([_template(order, request).dialogue for request in pending], endpoint, order.prompts)
+        quote = estimate_dialogues([_template(order, request).dialogue for request in pending], endpoint, order.prompts)
         order = replace(order, yes=confirm_calls({"": quote}, EndpointModel("speaker", endpoint).check_key, order.yes))
     started = time.monotonic()
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
@@ -199,7 +199,7 @@ def generate_dialogues(order: GenerateOptions) -> list[int]:
     return written
 
 
-def estimate(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | None = None) -> Quote:
+def estimate_dialogues(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | None = None) -> Quote:
     """Estimate the calls and the cost of writing `dialogues`; stored replies are counted as well."""
     characters, words = 0, []
     for dialogue in dialogues:

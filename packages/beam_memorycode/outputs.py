@@ -65,7 +65,7 @@ def json_lines(path: Path) -> Iterator[Any]:
         raise UserError(f"{path}: damaged near line {number} ({problem}); fetch the file again.") from None
 
 
-class _Row(BaseModel):
+class _Line(BaseModel):
     dialogue_id: StrictInt
 
 
@@ -74,7 +74,7 @@ def numbered_rows(path: Path) -> Iterator[tuple[str, int, dict[str, Any]]]:
     seen = set()
     for place, row in enumerate(json_lines(path), start=1):
         where = f"{path}: line {place}"
-        number = checked(_Row, row, f"{where}: ", FETCH_AGAIN).dialogue_id
+        number = checked(_Line, row, f"{where}: ", FETCH_AGAIN).dialogue_id
         if number in seen:
             raise UserError(f"{where}: dialogue_id {number} occurs twice; remove one of the two lines.")
         seen.add(number)
@@ -98,7 +98,7 @@ class _Session(BaseModel):
     history_model_output: _Texts | None = None
 
 
-class _File(BaseModel):
+class _Outputs(BaseModel):
     """An `output_<id>.json`; a setup whose fields are left out, null or empty all over was not run."""
 
     sessions: list[_Session] = Field(min_length=1)
@@ -192,7 +192,7 @@ def write_outputs(folder: Path, outputs: Outputs) -> Path:
 
 def read_output(path: Path, dialogue: Dialogue) -> Outputs:
     """Read one `output_<id>.json` and check it against its dialogue."""
-    sessions = checked(_File, read_bounded(path), f"{path}: ", "restore the file.").sessions
+    sessions = checked(_Outputs, read_bounded(path), f"{path}: ", "restore the file.").sessions
 
     def by_session(field: str) -> tuple[Answers, ...] | None:
         rows = [getattr(session, field) or [] for session in sessions]

@@ -33,7 +33,7 @@ from beam_memorycode.rules import (
     objects,
     parse,
     python_blocks,
-    verdict,
+    rule_verdict,
 )
 
 ScoredSetup = Literal["instruction", "session", "history"]
@@ -141,7 +141,7 @@ class Scorer:
             kept.characters -= len(oldest)
         if isinstance(groups, str):
             return (RuleVerdict.FAIL,) * len(rules), groups
-        return tuple(verdict(rule, groups, self.reading) for rule in rules), ""
+        return tuple(rule_verdict(rule, groups, self.reading) for rule in rules), ""
 
     def _groups(self, answer: str) -> Groups | str:
         """Return the groups in an answer's code, or why it does not parse."""
@@ -217,7 +217,7 @@ class Summary:
     not_parsed: int
 
 
-def summarise(
+def summarise_columns(
     scored: Iterable[ScoredAnswer],
     dialogues: Iterable[Dialogue],
     order: Order = "dialogue-mean",

@@ -162,7 +162,7 @@ def matcher(pattern: str) -> Matches:
     return lambda name: other.match(name) is not None
 
 
-def verdict(rule: Rule, groups: Groups, reading: ScoringRule = AS_RELEASED) -> RuleVerdict:
+def rule_verdict(rule: Rule, groups: Groups, reading: ScoringRule = AS_RELEASED) -> RuleVerdict:
     """Check code with these `groups` by `rule`.
 
     A pattern: every group that is not empty has to match, and one has to be there that is not. `True`: no group is

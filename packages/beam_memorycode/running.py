@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from beam_memorycode.dialogues import Dialogue, conversation_of
+from beam_memorycode.dialogues import Dialogue, dialogue_as_conversation
 from beamlib.data.conversations import Probe
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
@@ -44,7 +44,7 @@ WITHOUT_TEXTS: tuple[Setup, ...] = ("instruction", "chain", "alone")
 SHARED: tuple[Setup, ...] = ("instruction", "alone")
 """Setups whose prompts do not depend on the dialogue: each is asked once, and its answer repeated."""
 
-PROMPT: dict[Setup, str] = {
+SETUP_PROMPTS: dict[Setup, str] = {
     "instruction": "memorycode_instruction",
     "session": "memorycode_session",
     "history": "memorycode_history",
@@ -73,7 +73,7 @@ def possible(dialogue: Dialogue, setup: Setup) -> bool:
     return dialogue.has_texts or setup in WITHOUT_TEXTS
 
 
-def places_of(dialogue: Dialogue, setup: Setup) -> list[Place]:
+def answer_places(dialogue: Dialogue, setup: Setup) -> list[Place]:
     """Return the places of a setup's answers in the order of its prompts: the queries of each session, or of the last.
 
     A setup that is asked after the last session has `Dialogue.queries`, in file order.
@@ -83,7 +83,7 @@ def places_of(dialogue: Dialogue, setup: Setup) -> list[Place]:
     return [Place(len(dialogue.sessions) - 1, j) for j in range(len(dialogue.queries))]
 
 
-def prompts_of(
+def setup_prompts(
     dialogue: Dialogue, setup: Setup, retriever: str = "hybrid", encoders: Encoders = _DEFAULT
 ) -> list[tuple[Place, Prompt]]:
     """Return the prompts of a setup that needs no memory, each with the place of its answer.
@@ -98,7 +98,7 @@ def prompts_of(
         raise UserError(f"{dialogue.name}: has no texts, which the setup {setup} shows; give them, or leave it out.")
     if setup in ("instruction", "chain"):
         _check_wordings(dialogue, setup)
-    places = places_of(dialogue, setup)
+    places = answer_places(dialogue, setup)
     shown = _shown(dialogue, setup, places, retriever, encoders)
     return [(place, _prompt(dialogue, setup, place, variables)) for place, variables in zip(places, shown, strict=True)]
 
@@ -179,7 +179,7 @@ def _prompt(dialogue: Dialogue, setup: Setup, place: Place, shown: dict[str, str
     people = dialogue.context
     names = {"mentor": people.mentor, "mentee": people.mentee, "company": people.company}
     variables = {**({} if setup in WITHOUT_TEXTS else names), **shown, "query": query_at(dialogue, setup, place)}
-    return Prompt(PROMPT[setup], variables, f"{dialogue.name}, session {place.session}, query {place.query}")
+    return Prompt(SETUP_PROMPTS[setup], variables, f"{dialogue.name}, session {place.session}, query {place.query}")
 
 
 def _texts(dialogue: Dialogue) -> list[str]:
@@ -187,7 +187,7 @@ def _texts(dialogue: Dialogue) -> list[str]:
 
 
 SetupRecords = dict[str, dict[str, list[Answer]]]
-"""Per setup, an answer per prompt, in the order of `places_of`; an answer without text has the reason."""
+"""Per setup, an answer per prompt, in the order of `answer_places`; an answer without text has the reason."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def answer_dialogue(
     return {setup: {ANSWERS: own} for setup, own in run_dialogue(asked, setups, parameters, roster).items()}
 
 
-def arm_of(setup: Setup, parameters: RunParameters) -> Arm:
+def memory_arm(setup: Setup, parameters: RunParameters) -> Arm:
     """Return the memory of a setup with its settings; raise `UserError` where `own` names no class."""
     match setup:
         case "full_context":
@@ -243,7 +243,7 @@ def run_dialogue(
     questions: dict[Setup, list[Asked]] = {}
     for setup in setups:
         if setup not in MEMORIES:
-            placed = prompts_of(dialogue, setup, parameters.retriever, encoders)
+            placed = setup_prompts(dialogue, setup, parameters.retriever, encoders)
             questions[setup] = [Asked(_probe(dialogue, setup, place), prompt=prompt) for place, prompt in placed]
     questions |= _recalled(dialogue, [setup for setup in setups if setup in MEMORIES], parameters, roster)
     groups = [
@@ -261,7 +261,7 @@ def answer_shared(shared: SharedQueries, reader: Model) -> SetupRecords:
     placed: list[tuple[Setup, Probe, tuple[str, ...]]] = []
     for dialogue, setups in shared.dialogues:
         for setup in setups:
-            for place, prompt in prompts_of(dialogue, setup):
+            for place, prompt in setup_prompts(dialogue, setup):
                 key, probe = (prompt.id, *prompt.variables.values()), _probe(dialogue, setup, place)
                 questions.setdefault(key, Asked(probe, prompt=prompt))
                 placed.append((setup, probe, key))
@@ -279,11 +279,11 @@ def _recalled(
     """Return the prompts over what each memory recalls, or why there is none."""
     if not setups:
         return {}
-    arms = [arm_of(setup, parameters) for setup in setups]
+    arms = [memory_arm(setup, parameters) for setup in setups]
     questions: dict[Setup, list[Asked]] = {}
-    memories = ingested(arms, conversation_of(dialogue), parameters, roster, {})
+    memories = ingested(arms, dialogue_as_conversation(dialogue), parameters, roster, {})
     for setup, (_, memory) in zip(setups, memories, strict=True):
-        places = places_of(dialogue, setup)
+        places = answer_places(dialogue, setup)
 
         def prompt(
             number: int, recalled: RetrievedContext, setup: Setup = setup, places: Sequence[Place] = places

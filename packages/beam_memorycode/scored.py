@@ -34,14 +34,14 @@ from beam_memorycode.rule_scoring import (
     Variant,
     dialogue_scores,
     score_outputs,
-    summarise,
+    summarise_columns,
 )
 from beam_memorycode.rules import AS_RELEASED, ScoringRule, matcher
 from beamlib.errors import UserError
 from beamlib.evaluate.task import STAND_IN
 from beamlib.llm.model import OFFLINE_NAME
 
-FILES = {
+PAPER_TABLES = {
     "table1": "memorycode_table1_parameters.csv",
     "table2": "memorycode_table2_statistics.csv",
     "table4": "memorycode_table4_scores.csv",
@@ -80,9 +80,9 @@ def row_of(name: str) -> str | None:
     return next((row for row, pattern in ROWS.items() if re.search(pattern, text)), None)
 
 
-def table(name: str) -> pd.DataFrame:
+def paper_table(name: str) -> pd.DataFrame:
     """Read one of `FILES` in long form, every cell as the string that was printed (or "")."""
-    text = (files("beamlib.data.published") / FILES[name]).read_text(encoding="utf-8")
+    text = (files("beamlib.data.published") / PAPER_TABLES[name]).read_text(encoding="utf-8")
     return pd.read_csv(StringIO(text), dtype=str, keep_default_na=False)
 
 
@@ -106,7 +106,7 @@ class Published(PublishedTables):
     """The tables of the MemoryCode paper; `scores` has the cells of Table 4 by model and setup."""
 
     def __init__(self, replaced: Mapping[str, pd.DataFrame] | None = None) -> None:
-        super().__init__(FILES, table, replaced)
+        super().__init__(PAPER_TABLES, paper_table, replaced)
         self.scores: dict[tuple[str, str], Cell] = {
             (row["model"], row["setup"]): Cell(Decimal(row["mean"]), Decimal(row["stderr"]))
             for row in records(self["table4"])
@@ -185,7 +185,7 @@ class ScoredModel:
     def summarised(self, order: Order = "dialogue-mean", variant: Variant = RELEASED) -> dict[Column, Summary]:
         """Return the columns of Table 4 by another order of averaging or way of scoring."""
         answers = self.answers if variant.reading == AS_RELEASED else self.read_as(variant.reading)
-        return summarise(answers, self.dialogues.values(), order, variant)
+        return summarise_columns(answers, self.dialogues.values(), order, variant)
 
     def scores(self, setup: ScoredSetup) -> dict[int, Fraction]:
         """Return the score of every dialogue that has one in `setup`, by id."""

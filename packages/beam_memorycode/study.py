@@ -15,7 +15,7 @@ from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_memorycode.memorycode_figures import INTERVAL
 from beam_memorycode.running import PUBLISHED
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model
-from beam_memorycode.task import MEMORYCODE, choose_dialogues, unit_of
+from beam_memorycode.task import MEMORYCODE, choose_dialogues, dialogue_unit
 from beamlib.data.sources import RECORD
 from beamlib.errors import UserError
 from beamlib.evaluate.runner import plan_task, run_task
@@ -119,7 +119,7 @@ def shown_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
 
 
 def _plan(items: Sequence[LoadedDialogue], parameters: RunParameters) -> TaskPlan:
-    return plan_task(TASK, parameters, TASK.arms(parameters), units=[unit_of(item) for item in items], quiet=True)
+    return plan_task(TASK, parameters, TASK.arms(parameters), units=[dialogue_unit(item) for item in items], quiet=True)
 
 
 def own_runs(study: Study, parameters: RunParameters) -> dict[str, ScoredModel]:

@@ -15,16 +15,16 @@ from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import OUTPUTS, Outputs, write_outputs
 from beam_memorycode.running import (
     MEMORIES,
-    PROMPT,
     PUBLISHED,
+    SETUP_PROMPTS,
     SETUPS,
     SHARED,
     Place,
     Setup,
     SharedQueries,
     answer_dialogue,
+    answer_places,
     method_of,
-    places_of,
     possible,
 )
 from beamlib.evaluate.answer_record import Answer
@@ -61,7 +61,7 @@ class MemoryCode(Task):
         """Read the dialogues in the folder `memorycode`, at most `conversations` of each number of sessions."""
         items = load_dialogues(Path(parameters.memorycode))
         chosen = choose_dialogues(items, parameters.conversations)
-        return UnitSet([unit_of(item) for item in chosen], known=len(items))
+        return UnitSet([dialogue_unit(item) for item in chosen], known=len(items))
 
     def all_arms(self) -> Sequence[Setup]:
         """Return the setups."""
@@ -70,7 +70,7 @@ class MemoryCode(Task):
     def count(self, unit: Unit, arm: AnyArm) -> int:
         """Count the queries of a unit in a setup."""
         shared = unit.asked.dialogues if isinstance(unit.asked, SharedQueries) else ((unit.asked, (arm,)),)
-        return sum(len(places_of(dialogue, arm)) for dialogue, setups in shared if arm in setups)
+        return sum(len(answer_places(dialogue, arm)) for dialogue, setups in shared if arm in setups)
 
     def memory(self, arm: AnyArm) -> str:
         """Return the method whose reader answers in a setup."""
@@ -88,7 +88,7 @@ class MemoryCode(Task):
 
     def prompts_of(self, arm: AnyArm) -> tuple[str, ...]:
         """Return the reader's prompt of a setup, and those of its memory."""
-        return (PROMPT[arm], *super().prompts_of(arm))
+        return (SETUP_PROMPTS[arm], *super().prompts_of(arm))
 
     def merge_shared(self, work: Sequence[tuple[Unit, Sequence[AnyArm]]]) -> Sequence[tuple[Unit, Sequence[AnyArm]]]:
         """Move prompts that do not depend on the dialogue into a unit of their own, where each is asked once."""
@@ -149,7 +149,7 @@ class MemoryCode(Task):
 MEMORYCODE = MemoryCode()
 
 
-def unit_of(item: LoadedDialogue) -> Unit:
+def dialogue_unit(item: LoadedDialogue) -> Unit:
     """Make a unit of a dialogue; its rules are kept apart."""
     dialogue = item.dialogue
     queries = [dialogue.queries, *(session.queries for session in dialogue.sessions)]
@@ -180,7 +180,7 @@ def dialogue_hash(dialogue: Dialogue) -> str:
 
 def _laid_out(dialogue: Dialogue, setup: Setup, answers: Sequence[Answer]) -> tuple[Any, ...]:
     """Arrange answers as `Outputs` does: by session, or those after the last."""
-    texts = {place: answer.text for place, answer in zip(places_of(dialogue, setup), answers, strict=True)}
+    texts = {place: answer.text for place, answer in zip(answer_places(dialogue, setup), answers, strict=True)}
     if setup not in ("instruction", "session"):
         return tuple(texts.values())
     return tuple(

@@ -86,10 +86,10 @@ def write_page(
         "field": field_section(run.folder),
         **(_claims(run.folder) if claims else {}),
     }
-    return write_text(run.folder / INDEX, render(run.folder.name, data.index, values))
+    return write_text(run.folder / INDEX, render_page(run.folder.name, data.index, values))
 
 
-def render(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+def render_page(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Render index.html."""
     usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None, "pairs": [], "lead": ""}
     usual |= {"released": [], "drawn": [], "offline": False}
@@ -116,7 +116,7 @@ def write_memorycode(run: Path) -> None:
     lead = (
         "MemoryCode: every answer, the rules it is checked by, and what the sessions said. Its tables stand on the page"
     )
-    write_text(folder / INDEX, render(f"{run.name}, {SIZE}", index, {"lead": f"{lead} of the run.", "rows": []}))
+    write_text(folder / INDEX, render_page(f"{run.name}, {SIZE}", index, {"lead": f"{lead} of the run.", "rows": []}))
 
 
 def glance(run: RunFolder, data: PageData) -> dict[str, Any]:

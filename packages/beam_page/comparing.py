@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from beam_page.building import glance, render
+from beam_page.building import glance, render_page
 from beam_page.data_files import INDEX, write_data
-from beam_page.headlines import cell_text, paired, protocols_of, shown
+from beam_page.headlines import cell_text, comparison_numbers, paired, protocols_of
 from beam_page.run_data import write_page_data
 from beam_page.run_folder import RunFolder, StoredArm, read_run
 from beamlib.data.gold import ABILITIES
@@ -56,7 +56,7 @@ def write_comparison(
     write_data(out, "run", index)
     lead = f"A: {first.name}. B: {second.name}. Differences are A minus B, on the same questions."
     values = {**glance(both, page), "pairs": list(_tables(index["pairs"][index["protocol"]])), "lead": lead}
-    return write_text(out / INDEX, render(f"{first.name} – {second.name}", index, values))
+    return write_text(out / INDEX, render_page(f"{first.name} – {second.name}", index, values))
 
 
 def _same_questions(arms: Sequence[StoredArm]) -> None:
@@ -98,7 +98,7 @@ def _of_size(
         own = [frame if ability == AVERAGE else frame[frame["ability"] == ability] for frame in frames]
         if (comparison := paired(*own)) is not None:
             key = {"first": arm.series, "second": other.series, "size": size, "ability": ability}
-            yield {**key, "name": name, "numbers": shown(comparison)}
+            yield {**key, "name": name, "numbers": comparison_numbers(comparison)}
 
 
 def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

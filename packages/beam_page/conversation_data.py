@@ -1,21 +1,22 @@
 """Collect the page's data on one conversation: two data files, and its rows of the run's file.
 
 File `a` has gold, answers, the judge's replies and calls. File `m` has the messages, each once, and the contexts as
-references to them.
+references to them. The run's file has rows with every fact that a protocol counts, and no text: the viewer recomputes
+all scores from them (`viewer/scoring.js`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from beam_page.calls_of import ConversationCalls
-from beam_page.context_refs import ContextTable
 from beam_page.headlines import evidence_held
 from beam_page.replaying import OTHERWISE, OWN, Remade, remade_contexts
 from beam_page.run_folder import RunFolder, StoredArm
-from beam_page.verdict_rows import verdict_rows
 from beamlib.data.conversations import Conversation, Treatment
 from beamlib.data.errata import Erratum, known_defects
 from beamlib.data.gold import Gold
@@ -25,7 +26,9 @@ from beamlib.evaluate.imported import ImportedQuestion
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, sha256, to_json
 from beamlib.memory.protocol import RetrievedContext
-from beamlib.scoring.records import Judgement
+from beamlib.scoring.event_ordering import is_order_nugget
+from beamlib.scoring.protocols import PROTOCOLS, REPORTED, released_reply, released_score
+from beamlib.scoring.records import Alignment, Judgement
 
 WHOLE = 700_000
 """Characters of a conversation up to which the page shows all of it; of a longer one, what questions need."""
@@ -33,6 +36,11 @@ AROUND = 3
 """Messages before and after a cited one that are shown with it."""
 _WHOLE_CONVERSATION = "full-context"
 _CODE = ("beam_page", *ANSWER_CODE, "beam_memories.evolving")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_SHORTEST = 24
+"""Characters from which on a message is looked for in a context: "Thanks!" may stand there by chance."""
+_STOPS = (TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionError)
+"""What the released code ends with at a reply that it cannot read."""
 
 
 @dataclass(frozen=True)
@@ -271,3 +279,144 @@ def _messages(
         "contexts": table.coded(),
         "lines": table.lines([message.id for message in kept]),
     }
+
+
+def _run_key(placed: tuple[int, int]) -> tuple[bool, int]:
+    """Return a key that is equal for consecutive references: rising ones of messages, falling ones of lines."""
+    place, number = placed
+    return number >= 0, number - place if number >= 0 else number + place
+
+
+def _first_and_count(numbers: list[int]) -> int | list[int]:
+    return numbers[0] if len(numbers) == 1 else [numbers[0], len(numbers)]
+
+
+class ContextTable:
+    """The contexts of a conversation, without duplicates.
+
+    A context is a list of integers: `m` >= 0 is the text of message `m`, and `-1 - i` is `lines[i]`, for what is not
+    verbatim in a message (headings, notes). Joined they are the context.
+    """
+
+    def __init__(self, messages: Mapping[int, str]) -> None:
+        self._messages = messages
+        self._places: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
+        self.contexts: list[list[int]] = []
+
+    def lines(self, kept: Collection[int]) -> list[str | list[int]]:
+        """Return the lines that contexts refer to; a line of a message of `kept` becomes a reference.
+
+        [m, k] is line k of message m with a line break, [m, k, 0] without one. Notes and shortened messages contain
+        many such lines.
+        """
+        places: dict[str, list[int]] = {}
+        for number in kept:
+            for place, line in enumerate(self._messages[number].split("\n")):
+                if len(line) >= _SHORTEST:
+                    places.setdefault(f"{line}\n", [number, place])
+                    places.setdefault(line, [number, place, 0])
+        return [places.get(line, line) for line in self._lines]
+
+    def coded(self) -> list[list[int | list[int]]]:
+        """Return the contexts with consecutive references as a pair: the first and their number."""
+        return [
+            [_first_and_count([n for _, n in run]) for _, run in groupby(enumerate(context), _run_key)]
+            for context in self.contexts
+        ]
+
+    def add(self, context: str, shown: Iterable[int]) -> int:
+        """Return the index of `context`, which may contain the messages `shown`."""
+        if context not in self._places:
+            self._places[context] = len(self.contexts)
+            self.contexts.append(list(self._references(context, shown)))
+        return self._places[context]
+
+    def _references(self, context: str, shown: Iterable[int]) -> Iterable[int]:
+        places = []
+        for number in set(shown):
+            text = self._messages.get(number, "")
+            start = context.find(text) if len(text) >= _SHORTEST else -1
+            while start >= 0:
+                places.append((start, -len(text), number))
+                start = context.find(text, start + len(text))
+        at = 0
+        for start, length, number in sorted(places):  # of messages that begin alike, the longest
+            if start >= at:
+                yield from self._line_references(context[at:start])
+                yield number
+                at = start - length
+        yield from self._line_references(context[at:])
+
+    def _line_references(self, text: str) -> Iterable[int]:
+        for line in _LINE.findall(text):
+            yield -1 - self._lines.setdefault(line, len(self._lines))
+
+
+def verdict_rows(judgement: Judgement) -> list[dict[str, Any]]:
+    """Return a row per repeat of the judgement.
+
+    Keys:
+        v: Verdicts in halves (0, 1, 2, None).
+        r: What the released code reads, where it differs from the integer part of `v`; None where it stops; for
+            event ordering, 1 where it can read the reply.
+        w: Why the first nugget without a verdict has none.
+        u: Why the answer, or its order, was not judged.
+        o: Nuggets that ask for the order.
+        i: The nugget of each item.
+        l: Texts of rubric and lines as numbers; equal texts have equal numbers.
+        x: Per protocol the score, why there is none, and whether the scorer stops, where verdicts alone do not give
+            it.
+    """
+    return [_verdict_row(own) | _score_changes(own) for own in judgement.rounds]
+
+
+def _score_changes(judgement: Judgement) -> dict[str, Any]:
+    """Return `x` of a published judgement: protocols whose score differs from that of its verdicts alone."""
+    if judgement.reported is None:
+        return {}
+    bare, known = judgement.model_copy(update={"reported": None}), (PROTOCOLS | REPORTED).items()
+    scores = {name: (protocol.score_question(judgement), protocol.score_question(bare)) for name, protocol in known}
+    return {
+        "x": {
+            name: [score.value, score.unscored or "", score.aborts_conversation]
+            for name, (score, other) in scores.items()
+            if (score.value, score.unscored) != (other.value, other.unscored)
+        }
+    }
+
+
+def _verdict_row(judgement: Judgement) -> dict[str, Any]:
+    verdicts = judgement.verdicts
+    missing = [verdict.reason for verdict in verdicts if verdict.score is None]
+    ordering = judgement.ability == "event_ordering"
+    read = [_released(verdict.reply, whole=not ordering) for verdict in verdicts]
+    usual = [1 if ordering else (None if verdict.score is None else int(verdict.score)) for verdict in verdicts]
+    row: dict[str, Any] = {"v": [None if verdict.score is None else int(2 * verdict.score) for verdict in verdicts]}
+    row |= {"r": read} if read != usual and judgement.reported is None else {}
+    row |= {"w": missing[0]} if missing else {}
+    row |= {"u": judgement.unscored} if judgement.unscored is not None else {}
+    if ordering:
+        row["o"] = [number for number, verdict in enumerate(verdicts) if is_order_nugget(verdict.nugget)]
+        for alignment in judgement.alignments:
+            name = "i" if alignment.parser == "items" else "l"
+            row[name] = list(alignment.matches) if name == "i" else _line_numbers(judgement, alignment)
+    return row
+
+
+def _released(reply: str, *, whole: bool) -> int | None:
+    try:
+        if whole:
+            return released_score(reply)
+        float(released_reply(reply)["score"])
+        return 1
+    except _STOPS:
+        return None
+
+
+def _line_numbers(judgement: Judgement, alignment: Alignment) -> list[list[int]]:
+    rubric = [verdict.nugget for verdict in judgement.verdicts]
+    pairs = zip(alignment.items, alignment.matches, strict=True)
+    lines = [item if match is None else rubric[match] for item, match in pairs]
+    numbers: dict[str, int] = {}
+    return [[numbers.setdefault(text, len(numbers)) for text in side] for side in (rubric, lines)]

@@ -135,7 +135,9 @@ def _best(frames: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, dict[str, A
         first = max(means, key=lambda name: means[name])
         others = {name: paired(frames_of_size[first], frames_of_size[name]) for name in means if name != first}
         all_supported = all(comparison is not None and supported(comparison) for comparison in others.values())
-        rows = [[name, *shown(comparison)] for name, comparison in others.items() if comparison is not None]
+        rows = [
+            [name, *comparison_numbers(comparison)] for name, comparison in others.items() if comparison is not None
+        ]
         yield size, {"series": first, "supported": all_supported, "against": rows}
 
 
@@ -158,7 +160,7 @@ def supported(comparison: Comparison) -> bool:
     return bool(comparison.low > 0 and comparison.p_value <= SIGNIFICANT)
 
 
-def shown(comparison: Comparison) -> Numbers:
+def comparison_numbers(comparison: Comparison) -> Numbers:
     """Return a comparison as printed: difference, low, high, p, conversations, questions left out."""
     values = (comparison.difference, comparison.low, comparison.high, comparison.p_value)
     return [*(printed(value, 3) for value in values), comparison.n, comparison.unscored]

@@ -28,7 +28,7 @@ Remade = dict[str, dict[str, RetrievedContext | str]]
 """By series and probe id: the context, or the sentence why there is none."""
 
 
-def parameters_of(run: RunFolder, arm: StoredArm) -> ResolvedParameters:
+def replay_parameters(run: RunFolder, arm: StoredArm) -> ResolvedParameters:
     """Return the parameters that replay an arm: the recorded ones except paths, in replay mode."""
     origin = arm.folder.parent / PARAMETERS
     recorded = kept_values(origin)
@@ -69,7 +69,7 @@ def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -
 
 
 def _recalled(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Remade:
-    parameters = parameters_of(run, arms[0])
+    parameters = replay_parameters(run, arms[0])
     series = {arm_record.arm: arm_record for arm_record in arms if arm_record.arm}
     remade: Remade = {}
     with open_models(parameters, loaded.conversation.id) as roster:
@@ -116,7 +116,7 @@ def replay_question(run: RunFolder, arm: StoredArm, probe_id: str) -> Iterator[s
     probes = tuple(probe for probe in loaded.probes if probe.id == probe_id)
     if not probes:
         raise UserError(f"{probe_id}: {source.id} has no such question; name one such as {loaded.probes[0].id}.")
-    parameters = parameters_of(run, arm)
+    parameters = replay_parameters(run, arm)
     context = remade_contexts(run, [arm], replace(loaded, probes=probes))[arm.series][probe_id]
     with open_models(parameters, loaded.conversation.id) as roster:
         computed = work(replace(loaded, probes=probes), [arm.arm], parameters, roster)[arm.arm.name]

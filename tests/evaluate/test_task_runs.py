@@ -21,8 +21,7 @@ from beam_meme.task import Meme
 from beam_meme.task import unit_of as episode_unit
 from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
-from beam_memorycode.task import MEMORYCODE
-from beam_memorycode.task import unit_of as dialogue_unit
+from beam_memorycode.task import MEMORYCODE, dialogue_unit
 from beam_run.estimate import estimate_plan
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm

@@ -23,23 +23,23 @@ def systems() -> list[FieldSystem]:
     return field_systems()
 
 
-def renamed(one: FieldSystem, system: str, **facts: str) -> FieldSystem:
+def renamed(entry: FieldSystem, system: str, **facts: str) -> FieldSystem:
     """Return the same system under another name, with other facts."""
-    return FieldSystem(tuple((run.model_copy(update={"system": system, **facts}), own) for run, own in one.runs))
+    return FieldSystem(tuple((run.model_copy(update={"system": system, **facts}), own) for run, own in entry.runs))
 
 
 @pytest.fixture(scope="module")
 def cognee(systems: list[FieldSystem]) -> FieldSystem:
-    return next(one for one in systems if (one.name, one.source.tier) == ("cognee", "10M"))
+    return next(entry for entry in systems if (entry.name, entry.source.tier) == ("cognee", "10M"))
 
 
 def test_averages_are_reproduced_and_runs_of_a_system_are_not_more_questions(systems: list[FieldSystem]) -> None:
     frame = comparing.reproduced_averages(systems)
     assert len(frame) == 6 and frame["reproduced"].all()
-    runs = {(one.name, one.source.tier): (len(one.runs), len(one.scores("as-published"))) for one in systems}
+    runs = {(entry.name, entry.source.tier): (len(entry.runs), len(entry.scores("as-published"))) for entry in systems}
     assert runs["TrueMemory Pro", "1M"] == (3, 700) and runs["cognee", "10M"] == (5, 20)
     assert sum(number for number, _ in runs.values()) == 17
-    several = next(one for one in systems if len(one.runs) > 1)
+    several = next(entry for entry in systems if len(entry.runs) > 1)
     probe = several.runs[0][1][0].probe_id
     own = [j.reported.score for _, run in several.runs for j in run if j.probe_id == probe and j.reported]
     score = several.scores("as-published").set_index("probe_id").loc[probe, "score"]
@@ -64,7 +64,7 @@ def test_only_what_shares_judge_verdicts_tier_and_questions_is_paired(
 ) -> None:
     for pair in comparing.comparable_pairs(systems):
         assert pair.first.group == pair.second.group and pair.comparison.difference >= 0
-        shared = [set(one.scores("as-published")["probe_id"]) for one in (pair.first, pair.second)]
+        shared = [set(entry.scores("as-published")["probe_id"]) for entry in (pair.first, pair.second)]
         assert pair.questions == len(shared[0] & shared[1])
         assert "TrueMemory" not in pair.first.name + pair.second.name  # alone with its votes
     value = json.loads(gzip.decompress((field_data / "mem0_1m_top50.json.gz").read_bytes()))
@@ -80,9 +80,9 @@ def test_only_what_shares_judge_verdicts_tier_and_questions_is_paired(
 
 @pytest.mark.parametrize("facts", [{"judge": ""}, {"gold_in_prompt": "unknown"}, {"source": "beam-results"}])
 def test_unknown_facts_are_not_taken_for_equal(systems: list[FieldSystem], facts: dict[str, str]) -> None:
-    graded = [one for one in systems if one.source.tier == "1M" and one.source.kind == "nuggets"]
+    graded = [entry for entry in systems if entry.source.tier == "1M" and entry.source.kind == "nuggets"]
     assert len(comparing.comparable_pairs(graded)) == 1
-    doubtful = [renamed(one, one.name, **facts) for one in graded]
+    doubtful = [renamed(entry, entry.name, **facts) for entry in graded]
     assert comparing.comparable_pairs(doubtful) == []
     assert "Not compared: nobody says" in "\n".join(field_tables.tier_answer(doubtful, "1M"))
 
@@ -151,9 +151,9 @@ def test_an_imported_run_and_a_second_judge_are_shown_beside_the_shipped_ones(tm
     write_runs(read_runs([file], table=table), tmp_path / "run")
     judge_again(JudgeOptions(tmp_path / "run"))
     systems = field_systems(imported_runs(tmp_path / "run"))
-    own = [one for one in systems if one.source.reader == "reader-9"]
-    assert [one.source.judged_by for one in own] == [own[0].source.judged_by] * 2 + [OFFLINE_NAME] * 2
-    assert [one.name for one in own] == [own[0].name, own[1].name] * 2  # two budgets of context are two systems
+    own = [entry for entry in systems if entry.source.reader == "reader-9"]
+    assert [entry.source.judged_by for entry in own] == [own[0].source.judged_by] * 2 + [OFFLINE_NAME] * 2
+    assert [entry.name for entry in own] == [own[0].name, own[1].name] * 2  # two budgets of context are two systems
     assert own[0].name != own[1].name
     assert comparing.reproduced_averages(systems).equals(comparing.reproduced_averages(field_systems()))
     for build in (field_tables.abilities_table, field_tables.errata_table, field_tables.pairs_table):

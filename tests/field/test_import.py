@@ -55,13 +55,13 @@ def imported(form: str, folder: Path, table: Path, values: list[Any] | None = No
     return read_runs(files_of(form, folder, values), stated=stated, table=table)
 
 
-def lacking(one: ImportedArm, protocol: str) -> set[str]:
-    rows = summarise(score_run(one.judgements, protocol)).set_index("ability")
+def lacking(arm: ImportedArm, protocol: str) -> set[str]:
+    rows = summarise(score_run(arm.judgements, protocol)).set_index("ability")
     return set(rows.index[rows["not_computable"] > 0]) - {"average"}
 
 
-def score(one: ImportedArm, protocol: str, place: int) -> float:
-    return float(score_run(one.judgements, protocol)["score"][place])
+def score(arm: ImportedArm, protocol: str, place: int) -> float:
+    return float(score_run(arm.judgements, protocol)["score"][place])
 
 
 @pytest.mark.parametrize("form", FILES)
@@ -72,28 +72,28 @@ def test_every_format_becomes_a_run_that_is_scored_exported_and_imported_again(
     run = tmp_path / "run"
     folders = write_runs(arms, run)
     before = {path: path.read_bytes() for path in run.rglob("*.json*")}
-    for folder, one in zip(folders, arms, strict=True):
+    for folder, arm in zip(folders, arms, strict=True):
         assert {path.name for path in folder.iterdir()} == {
             "answers.jsonl", "judgements.jsonl", "manifest.json", DETAILS,
         }  # fmt: skip
-        assert stored_judgements(folder) == list(one.judgements) and read_answers(folder) == list(one.answers)
+        assert stored_judgements(folder) == list(arm.judgements) and read_answers(folder) == list(arm.answers)
         manifest = read_manifest(folder)
-        assert manifest == one.manifest and manifest.imported and manifest.imported.format == form
+        assert manifest == arm.manifest and manifest.imported and manifest.imported.format == form
         assert manifest.imported.details_sha256 == sha256_of_file(folder / DETAILS)
-        assert [row["probe_id"] for row in read_jsonl(folder / DETAILS)] == [j.probe_id for j in one.judgements]
+        assert [row["probe_id"] for row in read_jsonl(folder / DETAILS)] == [j.probe_id for j in arm.judgements]
         for name, digest in manifest.imported.files.items():
             assert sha256_of_file(tmp_path / name) == digest
         out = tmp_path / "out.jsonl"
         export_arm(folder, out)
         (again,) = read_runs([out], table=table)
-        assert [answer.text for answer in again.answers] == [answer.text for answer in one.answers]
+        assert [answer.text for answer in again.answers] == [answer.text for answer in arm.answers]
         for protocol in PROTOCOLS | REPORTED:
-            scores = (score_run(own.judgements, protocol).set_index("probe_id")["score"] for own in (one, again))
+            scores = (score_run(own.judgements, protocol).set_index("probe_id")["score"] for own in (arm, again))
             pd.testing.assert_series_equal(*scores)
         facts = ("reader", "judge", "gold_in_prompt")
-        assert [getattr(again.imported, name) for name in facts] == [getattr(one.imported, name) for name in facts]
+        assert [getattr(again.imported, name) for name in facts] == [getattr(arm.imported, name) for name in facts]
     for protocol in PROTOCOLS | REPORTED:
-        assert {row["arm"] for row in score_folders(run, protocol)} == {one.arm.name for one in arms}
+        assert {row["arm"] for row in score_folders(run, protocol)} == {arm.arm.name for arm in arms}
     write_runs(arms, run)
     assert {path: path.read_bytes() for path in run.rglob("*.json*")} == before
 
@@ -106,27 +106,27 @@ def test_mem0_cutoffs_are_arms_and_its_figure_of_order_is_kept(tmp_path: Path, t
     results[place + 1]["event_ordering"] = {"error": "timed out"}
     del value["evaluations"][-1]["cutoff_results"]  # searched for only
     first, second = imported("mem0", tmp_path, table, [value])
-    assert [one.arm.name for one in (first, second)] == ["imported-mem0-top_200", "imported-mem0-top_10"]
+    assert [arm.arm.name for arm in (first, second)] == ["imported-mem0-top_200", "imported-mem0-top_10"]
     assert first.part == "1m-reader-9-imported"
     orders = [judgement.reported.order for judgement in first.judgements if judgement.reported]
     assert orders[place : place + 2] == [-0.3333, None]
     assert len(first.imported.missing) == 1
     assert lacking(first, "paper") == {"event_ordering"}  # its matches leave out what matched nothing: no alignment
-    assert [score(one, "nugget-mean", 0) for one in (first, second)] == [0.5, 0.0]
+    assert [score(arm, "nugget-mean", 0) for arm in (first, second)] == [0.5, 0.0]
     assert score(first, "released-code", 0) == pytest.approx(1 / 3)  # halves lost, as there
     assert first.judgements[0].verdicts[1].reason == "so"
     assert first.details[0].memories == 200 and first.details[0].rubric[1] == "names blue"
 
 
 def test_cognee_has_counts_without_order_and_votes(tmp_path: Path, table: Path) -> None:
-    (one,) = imported("cognee", tmp_path, table)
-    assert one.arm.name == "imported-cognee-run3" and one.imported.number == 3
-    assert one.manifest.judge == "unknown judge by the prompt of cognee (question, rubric)"
-    assert one.details[0].context_chars == 40
-    assert [score(one, name, 0) for name in ("nugget-mean", "binary", "as-published")] == [0.5, 0.0, 0.5]
-    assert one.judgements[4].reported and one.judgements[4].reported.order == 0.25
-    assert not lacking(one, "nugget-mean") and lacking(one, "f1-weighted") == {"event_ordering"}
-    assert len(lacking(one, "majority-vote")) == 10
+    (arm,) = imported("cognee", tmp_path, table)
+    assert arm.arm.name == "imported-cognee-run3" and arm.imported.number == 3
+    assert arm.manifest.judge == "unknown judge by the prompt of cognee (question, rubric)"
+    assert arm.details[0].context_chars == 40
+    assert [score(arm, name, 0) for name in ("nugget-mean", "binary", "as-published")] == [0.5, 0.0, 0.5]
+    assert arm.judgements[4].reported and arm.judgements[4].reported.order == 0.25
+    assert not lacking(arm, "nugget-mean") and lacking(arm, "f1-weighted") == {"event_ordering"}
+    assert len(lacking(arm, "majority-vote")) == 10
 
 
 def test_truememory_has_votes_and_amb_a_score_per_question(tmp_path: Path, table: Path) -> None:
@@ -136,17 +136,17 @@ def test_truememory_has_votes_and_amb_a_score_per_question(tmp_path: Path, table
     assert [score(amb, "as-published", place) for place in (0, 1)] == [1.0, 0.75]
     assert amb.answers[0].context_tokens == 20 and amb.details[0].context_chars == 80
     assert amb.imported.gold_in_prompt == "unknown"
-    assert all(len(lacking(one, protocol)) == 10 for protocol in PROTOCOLS for one in (votes, amb))
+    assert all(len(lacking(arm, protocol)) == 10 for protocol in PROTOCOLS for arm in (votes, amb))
 
 
 def test_smart_jelly_answers_and_verdicts_are_joined(tmp_path: Path, table: Path) -> None:
-    (one,) = imported("past", tmp_path, table, judge="judge-5")
-    assert one.manifest.judge.startswith("judge-5 by the prompt of past")
-    assert one.judgements[0].verdicts[1].reply == '{"score": 0.5}'
-    alignment = one.judgements[4].alignments[0]
+    (arm,) = imported("past", tmp_path, table, judge="judge-5")
+    assert arm.manifest.judge.startswith("judge-5 by the prompt of past")
+    assert arm.judgements[0].verdicts[1].reply == '{"score": 0.5}'
+    alignment = arm.judgements[4].alignments[0]
     assert alignment.matches == (0, None, 2) and alignment.items[1] == "fog"
-    assert not lacking(one, "paper") and lacking(one, "released-code") == {"event_ordering"}
-    assert lacking(one, "nugget-mean") == {"event_ordering"}  # their order was judged, not the nuggets
+    assert not lacking(arm, "paper") and lacking(arm, "released-code") == {"event_ordering"}
+    assert lacking(arm, "nugget-mean") == {"event_ordering"}  # their order was judged, not the nuggets
     with pytest.raises(UserError, match="give the file of answers with that of verdicts"):
         read_runs([tmp_path / "past1.json"], table=table)
 
@@ -181,13 +181,13 @@ def test_failures_and_gaps_of_a_source_are_no_zeros(tmp_path: Path, table: Path)
 
 
 def test_a_score_between_the_steps_is_never_rounded(tmp_path: Path, table: Path) -> None:
-    (one,) = imported("beam-results", tmp_path, table)
-    assert score(one, "nugget-mean", 2) == pytest.approx(1.75 / 3)
-    assert one.judgements[2].verdicts[0].reason.startswith("0.75 is between the steps")
-    assert (score(one, "binary", 2), score(one, "released-code", 2)) == (0.0, pytest.approx(1 / 3))
-    assert one.judgements[4].alignments[0].matches == (0, None, 2)
-    assert one.arm.name == "imported-Remembrall-run2"
-    assert one.imported.kinds == {"failed": 1, "nuggets": 19}
+    (arm,) = imported("beam-results", tmp_path, table)
+    assert score(arm, "nugget-mean", 2) == pytest.approx(1.75 / 3)
+    assert arm.judgements[2].verdicts[0].reason.startswith("0.75 is between the steps")
+    assert (score(arm, "binary", 2), score(arm, "released-code", 2)) == (0.0, pytest.approx(1 / 3))
+    assert arm.judgements[4].alignments[0].matches == (0, None, 2)
+    assert arm.arm.name == "imported-Remembrall-run2"
+    assert arm.imported.kinds == {"failed": 1, "nuggets": 19}
 
 
 def test_what_does_not_match_is_counted_and_named_on_one_line(tmp_path: Path, table: Path) -> None:
@@ -196,12 +196,12 @@ def test_what_does_not_match_is_counted_and_named_on_one_line(tmp_path: Path, ta
     rows[3]["question"] = "who\x1b[31m?"
     rows[5]["tier"] = "10M"
     rows.append(dict(rows[8]))
-    (one,) = imported("beam-results", tmp_path, table, [rows])
-    found = one.imported
-    assert (found.system, found.reader) == ("A [2J B", "r")
-    assert found.unmatched_count == 2 and found.unmatched[0] == "who [31m?"
-    assert found.missing == ("1M-1-q02", "1M-1-q04") and found.twice == ("1M-1-q07",)
-    assert "2 questions not matched; 1 questions there twice; 2 questions missing" in found.lines()[0]
+    (arm,) = imported("beam-results", tmp_path, table, [rows])
+    result = arm.imported
+    assert (result.system, result.reader) == ("A [2J B", "r")
+    assert result.unmatched_count == 2 and result.unmatched[0] == "who [31m?"
+    assert result.missing == ("1M-1-q02", "1M-1-q04") and result.twice == ("1M-1-q07",)
+    assert "2 questions not matched; 1 questions there twice; 2 questions missing" in result.lines()[0]
     for row in rows[1:]:
         row["question"] = "Who?"
     with pytest.raises(UserError, match="none of its 21 questions is a released one"):
@@ -210,7 +210,7 @@ def test_what_does_not_match_is_counted_and_named_on_one_line(tmp_path: Path, ta
 
 def test_runs_of_one_system_are_runs_and_a_file_is_given_once(tmp_path: Path, table: Path) -> None:
     arms = imported("truememory", tmp_path, table, [truememory(), truememory(benchmark="BEAM-10M")])
-    assert [one.arm.name for one in arms] == ["imported-truememory_pro-run1", "imported-truememory_pro-run2"]
+    assert [arm.arm.name for arm in arms] == ["imported-truememory_pro-run1", "imported-truememory_pro-run2"]
     write_runs(arms[:1], tmp_path / "run")
     changed = truememory()
     changed["details"][0]["correct"] = False
@@ -226,7 +226,7 @@ def test_tiers_of_one_file_are_parts_and_gzip_changes_nothing(tmp_path: Path, ta
     both = mem0()
     both["evaluations"] += mem0("10M", "10M-1")["evaluations"]
     arms = imported("mem0", tmp_path, table, [both])
-    assert [one.part for one in arms] == ["1m-reader-9-imported", "10m-reader-9-imported"] * 2
+    assert [arm.part for arm in arms] == ["1m-reader-9-imported", "10m-reader-9-imported"] * 2
     (plain,) = files_of("cognee", tmp_path)
     packed = tmp_path / "packed.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -236,9 +236,9 @@ def test_tiers_of_one_file_are_parts_and_gzip_changes_nothing(tmp_path: Path, ta
 
 def test_what_is_not_computable_is_not_compared(tmp_path: Path, table: Path) -> None:
     pair = imported("mem0", tmp_path, table)
-    found = compare(*(score_run(one.judgements, "paper") for one in pair))
-    assert pd.isna(found.difference) and pd.isna(found.p_value) and found.n == 0
-    assert compare(*(score_run(one.judgements, "nugget-mean") for one in pair)).difference == 0.5
+    result = compare(*(score_run(arm.judgements, "paper") for arm in pair))
+    assert pd.isna(result.difference) and pd.isna(result.p_value) and result.n == 0
+    assert compare(*(score_run(arm.judgements, "nugget-mean") for arm in pair)).difference == 0.5
 
 
 def test_the_command_shows_what_it_found(
@@ -297,15 +297,15 @@ def test_imported_arms_share_a_table_with_others_only_by_option(
     ],
 )
 def test_real_files_give_the_shipped_verdicts(file: str, name: str, field_data: Path) -> None:
-    (one,) = read_runs([field_data.parent / file])
-    assert one.imported.shipped == name and one.imported.licence
+    (arm,) = read_runs([field_data.parent / file])
+    assert arm.imported.shipped == name and arm.imported.licence
     theirs = {judgement.probe_id: judgement for judgement in shipped(name)}
-    for judgement in one.judgements:
+    for judgement in arm.judgements:
         other = theirs.pop(judgement.probe_id)
         assert judgement.reported == other.reported
         assert [verdict.score for verdict in judgement.verdicts] == [verdict.score for verdict in other.verdicts]
-    assert not theirs and not one.imported.missing and not one.imported.other_rubric
-    assert one.details[0].rubric and one.answers[0].text
+    assert not theirs and not arm.imported.missing and not arm.imported.other_rubric
+    assert arm.details[0].rubric and arm.answers[0].text
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -316,10 +316,10 @@ def test_the_released_codes_verdicts_are_joined_with_their_answers(reverse: bool
             paths.append(tmp_path / conversation / f"{prefix}results.json")
             paths[-1].parent.mkdir(exist_ok=True)
             paths[-1].write_text(json.dumps(value))
-    (one,) = read_runs(paths[::-1] if reverse else paths, table=table)
-    assert len(one.judgements) == 40 and one.arm.name == "imported-results"  # one run, a file per conversation
-    assert {tuple(v.score for v in own.verdicts) for own in one.judgements} == {(1.0, 0.5, 0.0)}
-    reported = {own.ability: own.reported for own in one.judgements if own.reported}
+    (arm,) = read_runs(paths[::-1] if reverse else paths, table=table)
+    assert len(arm.judgements) == 40 and arm.arm.name == "imported-results"  # one run, a file per conversation
+    assert {tuple(v.score for v in own.verdicts) for own in arm.judgements} == {(1.0, 0.5, 0.0)}
+    reported = {own.ability: own.reported for own in arm.judgements if own.reported}
     assert (reported["event_ordering"].score, reported["event_ordering"].order) == (0.5, 0.75)
     with pytest.raises(UserError, match="verdicts without questions; give the file of answers"):
         read_runs(paths[1::2], table=table)
@@ -331,13 +331,13 @@ def test_a_row_without_a_verdict_gives_way_to_one_with(tmp_path: Path, table: Pa
     value, rows = amb(), amb()["results"]
     for change in ({"score": None, "correct": None, "answer": ""}, {}):
         value["results"] = [{**row, **change} for row in rows[:3]] + rows
-        (one,) = imported("amb", tmp_path, table, [value])
-        assert len(one.imported.twice) == 3 and one.answers[0].text == rows[0]["answer"]
-        assert all(own.reported and own.reported.score is not None for own in one.judgements)
+        (arm,) = imported("amb", tmp_path, table, [value])
+        assert len(arm.imported.twice) == 3 and arm.answers[0].text == rows[0]["answer"]
+        assert all(own.reported and own.reported.score is not None for own in arm.judgements)
     header, *lines = neutral()
     failed = [{"question": line["question"], "failed": "429"} for line in lines[1:6]]
-    (one,) = imported("beam-results", tmp_path, table, [[header, *failed, *lines]])
-    assert sum(own.unscored is not None and "429" in own.unscored for own in one.judgements) == 0
+    (arm,) = imported("beam-results", tmp_path, table, [[header, *failed, *lines]])
+    assert sum(own.unscored is not None and "429" in own.unscored for own in arm.judgements) == 0
 
 
 def test_what_is_neither_matched_nor_scored_refuses_no_file(tmp_path: Path, table: Path) -> None:
@@ -348,11 +348,11 @@ def test_what_is_neither_matched_nor_scored_refuses_no_file(tmp_path: Path, tabl
         result = entry["cutoff_results"]["top_200"]
         result |= {"event_ordering": {"tau_b": float("nan")}, "generated_answer": "half \ud83d a pair"}
         result["nugget_scores"][0] |= {"reason": 5, "nugget": None}
-    one, _ = imported("mem0", tmp_path, table, [value])
-    assert len(one.judgements) == 20 and not one.imported.unmatched
-    assert score(one, "nugget-mean", 0) == 0.5 and one.answers[0].text == "half \ufffd a pair"
-    assert [details.reference for details in one.details[:3]] == ["7", '{"a": null}', "true"]
+    arm, _ = imported("mem0", tmp_path, table, [value])
+    assert len(arm.judgements) == 20 and not arm.imported.unmatched
+    assert score(arm, "nugget-mean", 0) == 0.5 and arm.answers[0].text == "half \ufffd a pair"
+    assert [details.reference for details in arm.details[:3]] == ["7", '{"a": null}', "true"]
     value = memorybench()
     value["evaluations"][0]["score"] = float("nan")  # of a score: there is none
-    (one,) = imported("memorybench", tmp_path, table, [value])
-    assert one.judgements[0].reported and one.judgements[0].reported.score is None
+    (arm,) = imported("memorybench", tmp_path, table, [value])
+    assert arm.judgements[0].reported and arm.judgements[0].reported.score is None

@@ -19,58 +19,62 @@ from beamlib.errors import UserError
 @pytest.fixture(scope="module")
 def published(memorycode_data: Path) -> dict[str, Any]:
     with gzip.open(memorycode_data / "topics.json.gz") as handle:
-        found: dict[str, Any] = json.load(handle)
-    return found
+        seeds: dict[str, Any] = json.load(handle)
+    return seeds
 
 
 def test_the_bank_has_the_published_counts() -> None:
     bank = instructions()
-    assert [one.id for one in bank] == list(range(51))
-    assert sum(len(one.texts) for one in bank) == 123
-    assert [one.id for one in bank if len(one.texts) == 8] == list(UPDATABLE)
-    assert {one.kind for one in bank} == set(KINDS)
+    assert [entry.id for entry in bank] == list(range(51))
+    assert sum(len(entry.texts) for entry in bank) == 123
+    assert [entry.id for entry in bank if len(entry.texts) == 8] == list(UPDATABLE)
+    assert {entry.kind for entry in bank} == set(KINDS)
     assert (len(words.fillers()), len(words.orders()), len(words.people().pairs)) == (51, 30, 19)
     assert (len(words.people().mentor), len(words.people().mentee)) == (5, 6)
-    assert {len(one.texts) for one in words.orders()} == {2, 3, 4}
+    assert {len(entry.texts) for entry in words.orders()} == {2, 3, 4}
 
 
 def test_forms_values_and_checks_are_the_published_ones(published: dict[str, Any]) -> None:
     ours = topics_json()["instructions"]
     for name in ("id", "text", "regex", "shuffle_updates"):
-        assert [one[name] for one in ours] == [one[name] for one in published["instructions"]]
-    assert [len(one["text"]) for one in topics_json()["fillers_instruction"]] == [
-        len(one["text"]) for one in published["fillers_instruction"]
+        assert [entry[name] for entry in ours] == [entry[name] for entry in published["instructions"]]
+    assert [len(entry["text"]) for entry in topics_json()["fillers_instruction"]] == [
+        len(entry["text"]) for entry in published["fillers_instruction"]
     ]
 
 
 def test_the_prose_is_our_own(published: dict[str, Any]) -> None:
     ours = topics_json()
-    assert not {one["eval_query"] for one in ours["instructions"]} & {
-        one["eval_query"] for one in published["instructions"]
+    assert not {entry["eval_query"] for entry in ours["instructions"]} & {
+        entry["eval_query"] for entry in published["instructions"]
     }
-    assert not {one["text"].lower() for one in ours["fillers"]} & {one["text"].lower() for one in published["fillers"]}
-    theirs = {text.lower() for one in published["fillers_instruction"] for text in one["text"]}
-    assert not {text.lower() for one in ours["fillers_instruction"] for text in one["text"]} & theirs
-    names = {value.lower() for one in published["contexts"] for value in one.values()}
-    assert not {value.lower() for one in ours["contexts"] for value in one.values()} & names
+    assert not {entry["text"].lower() for entry in ours["fillers"]} & {
+        entry["text"].lower() for entry in published["fillers"]
+    }
+    theirs = {text.lower() for entry in published["fillers_instruction"] for text in entry["text"]}
+    assert not {text.lower() for entry in ours["fillers_instruction"] for text in entry["text"]} & theirs
+    names = {value.lower() for entry in published["contexts"] for value in entry.values()}
+    assert not {value.lower() for entry in ours["contexts"] for value in entry.values()} & names
     for role in ("mentor", "mentee"):
         assert not set(ours["personas"][role]) & set(published["personas"][role])
 
 
 def test_every_query_suits_what_its_instruction_is_about() -> None:
-    for one in instructions():
-        if one.kind.startswith(("class", "method", "attribute")):
-            assert re.search(r" class with .+ methods$", one.query), one
+    for entry in instructions():
+        if entry.kind.startswith(("class", "method", "attribute")):
+            assert re.search(r" class with .+ methods$", entry.query), entry
         else:
-            assert one.query.startswith("function that "), one
+            assert entry.query.startswith("function that "), entry
 
 
 def test_no_filler_or_phrase_says_what_only_an_instruction_may() -> None:
     phrases = words.phrases()
     pools = [*phrases.mentor.values(), *phrases.mentee.values(), *phrases.slots.values()]
     pools += [*phrases.tone.mentor.values(), *phrases.tone.mentee.values()]
-    pools += [[one.about, *one.aspects, *one.steps] for one in (*words.fillers(), *words.orders(), *phrases.project)]
-    pools += [one.texts for one in words.orders()] + [[one.text] for one in words.fillers()]
+    pools += [
+        [entry.about, *entry.aspects, *entry.steps] for entry in (*words.fillers(), *words.orders(), *phrases.project)
+    ]
+    pools += [entry.texts for entry in words.orders()] + [[entry.text] for entry in words.fillers()]
     assert [text for pool in pools for text in pool if foreign(text, [])] == []
 
 
@@ -95,18 +99,18 @@ def test_an_instruction_is_found_where_it_is_stated_and_not_elsewhere() -> None:
 def test_the_bank_files_are_consistent() -> None:
     bank, people, phrases = instructions(), words.people(), words.phrases()
     for values in (
-        [text for one in bank for text in one.texts],
-        [one.query for one in bank],
-        [one.text for one in words.fillers()],
-        [text for one in words.orders() for text in one.texts],
-        [one.id for one in (*words.fillers(), *words.orders(), *people.mentor, *people.mentee)],
+        [text for entry in bank for text in entry.texts],
+        [entry.query for entry in bank],
+        [entry.text for entry in words.fillers()],
+        [text for entry in words.orders() for text in entry.texts],
+        [entry.id for entry in (*words.fillers(), *words.orders(), *people.mentor, *people.mentee)],
         [(pair.mentor, pair.mentee) for pair in people.pairs],
     ):
         assert len(set(values)) == len(values)
-    for one in bank:
-        wordings = [take_apart(text) for text in one.texts]
-        assert len(one.conditions) == len(wordings)
-        assert all(wording and one.kind.startswith(wording.object) for wording in wordings)
+    for entry in bank:
+        wordings = [take_apart(text) for text in entry.texts]
+        assert len(entry.conditions) == len(wordings)
+        assert all(wording and entry.kind.startswith(wording.object) for wording in wordings)
     for role in ("mentor", "mentee"):
         personas = getattr(people, role)
         assert all(f"[{role}]" in persona.text for persona in personas)

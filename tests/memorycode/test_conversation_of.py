@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_memorycode.dialogue_files import load_dialogues
-from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic, conversation_of
+from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic, dialogue_as_conversation
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
@@ -41,10 +41,10 @@ def pressed(text: str) -> str:
 
 
 def test_mentor_and_mentee_are_user_and_assistant_and_a_session_is_a_batch() -> None:
-    found = conversation_of(
+    conversation = dialogue_as_conversation(
         dialogue("Ruth: Hi.\n\nBjörn: Hello.\n\nRuth: Bye.\n\nBjörn: See you.", "Ruth: A\n\nBjörn: B")
     )
-    assert said(found) == [
+    assert said(conversation) == [
         [
             ("user", "Ruth: Hi."),
             ("assistant", "Björn: Hello."),
@@ -53,10 +53,10 @@ def test_mentor_and_mentee_are_user_and_assistant_and_a_session_is_a_batch() -> 
         ],
         [("user", "Ruth: A"), ("assistant", "Björn: B")],
     ]
-    assert [message.id for message in found] == list(range(6))
-    assert [len(turn.messages) for turn in found.turns] == [2, 2, 2]
-    assert [batch.number for batch in found.batches] == [1, 2]
-    assert found.id == "dialogue_7"
+    assert [message.id for message in conversation] == list(range(6))
+    assert [len(turn.messages) for turn in conversation.turns] == [2, 2, 2]
+    assert [batch.number for batch in conversation.batches] == [1, 2]
+    assert conversation.id == "dialogue_7"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_mentor_and_mentee_are_user_and_assistant_and_a_session_is_a_batch() -> 
     ],
 )
 def test_what_does_not_alternate_is_kept_by_the_stated_rule(text: str, messages: list[tuple[str, str]]) -> None:
-    assert said(conversation_of(dialogue(text))) == [messages]
+    assert said(dialogue_as_conversation(dialogue(text))) == [messages]
 
 
 piece = st.sampled_from(
@@ -121,7 +121,7 @@ piece = st.sampled_from(
 
 @given(st.lists(piece, max_size=14).map("".join))
 def test_no_character_is_lost_and_roles_alternate(text: str) -> None:
-    (messages,) = said(conversation_of(dialogue(text)))
+    (messages,) = said(dialogue_as_conversation(dialogue(text)))
     assert pressed("".join(content for _, content in messages)) == pressed(text)
     assert [role for role, _ in messages] == ["user", "assistant"] * (len(messages) // 2)
     for role, content in messages:
@@ -132,16 +132,16 @@ def test_no_character_is_lost_and_roles_alternate(text: str) -> None:
 
 def test_a_dialogue_without_texts_is_refused_by_name() -> None:
     with pytest.raises(UserError, match=r"dialogue_7: session 1 has no text"):
-        conversation_of(dialogue("Ruth: Hi.", None))
+        dialogue_as_conversation(dialogue("Ruth: Hi.", None))
 
 
 def test_the_hash_is_that_of_what_was_said_alone() -> None:
     text = "Ruth: Hi.\n\nBjörn: Hello."
-    plain = conversation_of(dialogue(text))
+    plain = dialogue_as_conversation(dialogue(text))
     topics = (Topic("instruction-add", "always start variable names with 'q_'"),)
     full = Dialogue(7, PEOPLE, (Session(topics, (Mention(9, 1),), ("stack",), "long", 3, text),), ("stack",))
-    assert conversation_of(full) == plain
-    assert conversation_of(dialogue(text + "!")).sha256 != plain.sha256
+    assert dialogue_as_conversation(full) == plain
+    assert dialogue_as_conversation(dialogue(text + "!")).sha256 != plain.sha256
 
 
 @cache
@@ -151,12 +151,12 @@ def released(folder: Path) -> list[Dialogue]:
 
 def test_every_character_of_the_released_texts_is_kept(memorycode_data: Path) -> None:
     sessions = 0
-    for one in released(memorycode_data):
-        found = conversation_of(one)
-        for session, batch in zip(one.sessions, found.batches, strict=True):
+    for dialogue in released(memorycode_data):
+        conversation = dialogue_as_conversation(dialogue)
+        for session, batch in zip(dialogue.sessions, conversation.batches, strict=True):
             content = [message.content for turn in batch.turns for message in turn.messages]
             assert pressed("".join(content)) == pressed(session.text or "")
-            assert all(batch.turns), one.name
+            assert all(batch.turns), dialogue.name
             sessions += 1
     assert sessions == 560
 
@@ -167,7 +167,7 @@ def test_every_character_of_the_released_texts_is_kept(memorycode_data: Path) ->
     ids=["full context", "bm25", "rag", "light"],
 )
 def test_every_memory_reads_it_empty_halves_included(memory: Memory) -> None:
-    memory.ingest(conversation_of(dialogue(MENTEE_FIRST, "Ruth: Update: 'k_' now.", "")))
-    found = memory.recall("Write a stack, following the newest guidelines on method names.")
-    assert "'w_'" in found.context
-    assert set(found.message_ids) <= set(range(6))
+    memory.ingest(dialogue_as_conversation(dialogue(MENTEE_FIRST, "Ruth: Update: 'k_' now.", "")))
+    recalled = memory.recall("Write a stack, following the newest guidelines on method names.")
+    assert "'w_'" in recalled.context
+    assert set(recalled.message_ids) <= set(range(6))

@@ -15,7 +15,7 @@ from beam_memorycode.outputs import find_outputs
 from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode, on_outputs
 from beam_memorycode.paper_claims.on_evidence import Evidence
 from beam_memorycode.rules import RuleVerdict
-from beam_memorycode.scored import Cell, Published, score_model, table
+from beam_memorycode.scored import Cell, Published, paper_table, score_model
 from beamlib.errors import UserError
 
 PRINTED = ("Table 1", "Table 2", "Table 4")
@@ -32,7 +32,7 @@ def items(memorycode_data: Path) -> list[LoadedDialogue]:
 
 
 def replaced(mean: str, model: str, setup: str) -> dict[str, pd.DataFrame]:
-    frame = table("table4")
+    frame = paper_table("table4")
     rows = (frame["model"] == model) & (frame["setup"] == setup)
     assert rows.sum() == 1
     frame.loc[rows, "mean"] = mean
@@ -89,7 +89,7 @@ def test_another_value_moves_the_claims_that_rest_on_it(alone: dict[str, ClaimRe
     found = moved(alone, replaced("40.1", "DeepSeek-R1", "long_history"))
     assert found == {named("DeepSeek-R1 loses 0.56"): "holds"}
     assert moved(alone, replaced("99.4", "DeepSeek-V3", "instruction")) == {named("DeepSeek-V3 is perfect"): "differs"}
-    tokens = table("table2").replace({"mean": {"26150": "36150"}})
+    tokens = paper_table("table2").replace({"mean": {"26150": "36150"}})
     assert moved(alone, {"table2": tokens}) == {named("The data set has 4.6M"): "differs"}
     with pytest.raises(UserError, match="'table9'"):
         audit_memorycode(replaced={"table9": tokens})
@@ -126,7 +126,7 @@ def evidence_of_six(items: list[LoadedDialogue], memorycode_data: Path) -> Evide
     """GPT-4o on the first two dialogues of 3, 10 and 20 sessions, and Table 4 as these six would have it."""
     six = [item for item in items if item.dialogue.id in {61, 62, 151, 152, 211, 212}]
     model = score_model("gpt-4o", find_outputs(memorycode_data)["gpt-4o"], six)
-    frame = table("table4")
+    frame = paper_table("table4")
     for column, cell in model.summary.items():
         assert cell.mean is not None
         assert cell.stderr is not None
@@ -144,7 +144,7 @@ def test_outputs_decide_how_table_4_comes_about(evidence_of_six: Evidence) -> No
     assert on_outputs.variant_fits(data, "", "all rules at once", "").status == "differs"
     assert on_outputs.variant_misses(data, "", "absent counts 0", "").status == "holds"
     assert on_outputs.without_fifteen(data, "").status == "holds"  # none of the six has fifteen sessions
-    frame = table("table4")  # the printed values of all 360
+    frame = paper_table("table4")  # the printed values of all 360
     other = Evidence(Published({"table4": frame}), data.items, data.models)
     assert on_outputs.table4(other, "").status == "differs"
     assert "GPT-4o" in on_outputs.table4(other, "").note

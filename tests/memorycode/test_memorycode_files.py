@@ -15,7 +15,7 @@ from beam_memorycode import outputs as reading
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues, write_dialogue
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
-from beam_memorycode.rule_scoring import ORDERS, RELEASED, VARIANTS, score_outputs, summarise
+from beam_memorycode.rule_scoring import ORDERS, RELEASED, VARIANTS, score_outputs, summarise_columns
 from beam_memorycode.rules import DialogueRules, Rule, RuleVerdict
 from beam_memorycode.scored import ScoredModel, score_data
 from beam_memorycode.task import MEMORYCODE
@@ -101,7 +101,7 @@ def test_orders_differ_where_dialogues_differ_in_length():
     items = [item, short]
     scored = score_outputs(items, outputs)
     dialogues = [one.dialogue for one in items]
-    means = {order: summarise(scored, dialogues, order)["session"] for order in ORDERS}
+    means = {order: summarise_columns(scored, dialogues, order)["session"] for order in ORDERS}
     assert means["dialogue-mean"].mean == (12.5 + 100) / 2
     assert means["position-mean"].mean == ((0 + 100) / 2 + 25) / 2
     assert means["rule-mean"].mean == pytest.approx(100 * (0 + 1 + 0 + 2 + 2) / (1 + 2 + 2 + 2 + 2))
@@ -115,7 +115,7 @@ def test_fifteen_sessions_are_short(sessions, column):
     dialogue = replace(item.dialogue, sessions=item.dialogue.sessions[1:2] * sessions)
     rules = replace(item.rules, sessions=((),) * sessions)
     scored = score_outputs([LoadedDialogue(dialogue, rules)], {5: Outputs(5, history=OUTPUTS.history)})
-    found = summarise(scored, [dialogue])
+    found = summarise_columns(scored, [dialogue])
     assert {name: cell.n for name, cell in found.items() if cell.n} == {column: 1}
 
 

@@ -32,7 +32,7 @@ from beam_memorycode.generating import (
     generate_dialogues,
     hold_conversations,
     list_requests,
-    read_turns,
+    split_turns,
 )
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import draw_template
@@ -50,13 +50,14 @@ def _template(sessions: int, number: int = 1, name: str = "released") -> Dialogu
 
 
 def _written(dialogue: Dialogue) -> list[str]:
-    found = run(hold_conversations(OfflineWriter(dialogue), dialogue))
-    assert not [one for one in found if isinstance(one, ModelError)]
-    return [str(one) for one in found]
+    texts = run(hold_conversations(OfflineWriter(dialogue), dialogue))
+    assert not [text for text in texts if isinstance(text, ModelError)]
+    return [str(text) for text in texts]
 
 
 def _sentences(text: str) -> list[str]:
-    return [one for turn in text.split("\n\n") for one in re.split(r"(?<=[.!?]) ", turn.partition(": ")[2])]
+    turns = [turn.partition(": ")[2] for turn in text.split("\n\n")]
+    return [sentence for turn in turns for sentence in re.split(r"(?<=[.!?]) ", turn)]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,11 @@ def hundred() -> tuple[Dialogue, list[str]]:
 def test_conversations_are_as_long_as_the_released_ones(hundred: tuple[Dialogue, list[str]]) -> None:
     dialogue, texts = hundred
     for length, words in WORDS.items():
-        sizes = [len(text.split()) for one, text in zip(dialogue.sessions, texts, strict=True) if one.length == length]
+        sizes = [
+            len(text.split())
+            for session, text in zip(dialogue.sessions, texts, strict=True)
+            if session.length == length
+        ]
         assert 0.95 * words < sum(sizes) / len(sizes) < 1.05 * words
         assert 0.75 * words < min(sizes) <= max(sizes) < 1.3 * words
 
@@ -83,20 +88,20 @@ def test_each_instruction_is_stated_once_by_the_mentor_alone(hundred: tuple[Dial
     dialogue, texts = hundred
     change = re.compile(r"earlier|before|chang|correct|replaces|update|out of date|cross out", re.IGNORECASE)
     for session, text in zip(dialogue.sessions, texts, strict=True):
-        turns, problem = read_turns(text, dialogue.context)
+        turns, problem = split_turns(text, dialogue.context)
         assert problem == ""
         assert [name for name, _ in turns] == [dialogue.context.mentor, dialogue.context.mentee] * (len(turns) // 2)
-        mentee = " ".join(said for name, said in turns if name == dialogue.context.mentee)
+        mentee = " ".join(words for name, words in turns if name == dialogue.context.mentee)
         assert not re.search(r"\?|'@?\w+'|docstring|annotation|statement|\bdigit", mentee)
         quoted = [name for instruction in session.instructions for name in re.findall(r"'(@?\w+)'", instruction)]
         assert sorted(re.findall(r"'(@?\w+)'", text)) == sorted(quoted)
-        sentences = [one for _, said in turns for one in re.split(r"(?<=[.!?]) ", said)]
+        sentences = [sentence for _, words in turns for sentence in re.split(r"(?<=[.!?]) ", words)]
         for topic in session.topics:
             wording = take_apart(topic.text)
             if wording is not None:
-                found = [one for one in sentences if wording.stated_in(one)]
-                assert len(found) == 1 or len(session.mentions) > 1, found
-                assert topic.type == "instruction-add" or any(change.search(one) for one in found)
+                stating = [sentence for sentence in sentences if wording.stated_in(sentence)]
+                assert len(stating) == 1 or len(session.mentions) > 1, stating
+                assert topic.type == "instruction-add" or any(change.search(sentence) for sentence in stating)
 
 
 def test_the_prompt_shows_no_rule_and_all_that_is_on_the_agenda() -> None:
@@ -190,9 +195,9 @@ def test_the_same_order_gives_the_same_bytes_and_loads(tmp_path: Path) -> None:
 
 
 def test_ids_are_numbered_as_published() -> None:
-    wanted = list_requests(GenerateOptions(Path(), per_count=30))
-    assert [one.id for one in wanted] == list(range(1, 361))
-    assert (wanted[209].sessions, wanted[210].sessions) == (15, 20)
+    requests = list_requests(GenerateOptions(Path(), per_count=30))
+    assert [request.id for request in requests] == list(range(1, 361))
+    assert (requests[209].sessions, requests[210].sessions) == (15, 20)
 
 
 def test_a_finished_dialogue_is_not_written_again_and_a_missing_one_is(tmp_path: Path) -> None:
@@ -253,11 +258,11 @@ class _Speaker:
         self.spoilt = spoilt
         self.prompts: dict[str, tuple[Dialogue, Prompt]] = {}
         self.asked: Counter[str] = Counter()
-        for one in list_requests(order):
+        for request in list_requests(order):
             dialogue = draw_template(
-                one.id, seed=order.seed, name=order.recipe, sessions=one.sessions, number=one.number
+                request.id, seed=order.seed, name=order.recipe, sessions=request.sessions, number=request.number
             ).dialogue
-            for place in range(one.sessions):
+            for place in range(request.sessions):
                 prompt = conversation_prompt(dialogue, place)
                 self.prompts["\n".join(message["content"] for message in prompt.messages)] = (dialogue, prompt)
 
@@ -313,11 +318,11 @@ def test_a_reply_that_fails_three_times_leaves_its_dialogue_unwritten_with_the_r
 
     with ScriptedServer(reply) as server:
         order = _served(tmp_path, server)
-        with pytest.raises(UserError) as found:
+        with pytest.raises(UserError) as caught:
             generate_dialogues(order)
-        assert "1 of 6 dialogues are not written" in str(found.value)
-        assert "dialogue 1, session 1 of 1: unreadable reply: asked 3 times" in str(found.value)
-        complaints = [body_text(one.body).count("could not be used") for one in server.requests]
+        assert "1 of 6 dialogues are not written" in str(caught.value)
+        assert "dialogue 1, session 1 of 1: unreadable reply: asked 3 times" in str(caught.value)
+        complaints = [body_text(request.body).count("could not be used") for request in server.requests]
         assert sorted(complaints)[-3:] == [0, 1, 1]
     assert sorted(path.name for path in (order.out / DATASET).iterdir()) == [f"dialogue_{n}.json" for n in range(2, 7)]
     with ScriptedServer(_Speaker(ORDER), port=server.port) as server:

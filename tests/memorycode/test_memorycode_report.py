@@ -28,7 +28,16 @@ from beam_memorycode.memorycode_tables import order_table, own_table, table4, va
 from beam_memorycode.outputs import Outputs, find_outputs
 from beam_memorycode.rule_scoring import VARIANTS, Scorer, score_outputs
 from beam_memorycode.rules import DialogueRules, Rule
-from beam_memorycode.scored import ROWS, Published, ScoredModel, is_published, row_of, score_model, sort_models, table
+from beam_memorycode.scored import (
+    ROWS,
+    Published,
+    ScoredModel,
+    is_published,
+    paper_table,
+    row_of,
+    score_model,
+    sort_models,
+)
 from beam_memorycode.study import Study, series_of, subject_of
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
@@ -112,7 +121,7 @@ def test_rows_are_those_of_table_4() -> None:
 def test_packaged_values_equal_the_reference(shared: Path) -> None:
     for name, file in (("table1", "table1_parameters"), ("table2", "table2_statistics"), ("table4", "table4_scores")):
         theirs = pd.read_csv(shared / "reference/paper" / f"memorycode_{file}.csv", dtype=str, keep_default_na=False)
-        pd.testing.assert_frame_equal(table(name), theirs)
+        pd.testing.assert_frame_equal(paper_table(name), theirs)
 
 
 def test_frames_of_a_small_set_by_hand() -> None:

@@ -28,7 +28,7 @@ from beam_memorycode.rules import (
     objects,
     parse,
     python_blocks,
-    verdict,
+    rule_verdict,
 )
 from beamlib.errors import UserError
 
@@ -36,7 +36,7 @@ PASS, FAIL, ABSENT = RuleVerdict.PASS, RuleVerdict.FAIL, RuleVerdict.ABSENT
 
 
 def judged(code: str, kind: str, condition: object, **variant: bool) -> RuleVerdict:
-    return verdict(Rule(kind, condition), objects(parse(code), code), ScoringRule(**variant))  # type: ignore[arg-type]
+    return rule_verdict(Rule(kind, condition), objects(parse(code), code), ScoringRule(**variant))  # type: ignore[arg-type]
 
 
 CLASS = """
@@ -166,7 +166,7 @@ def test_a_rule_sees_its_objects(code, kind, condition, expected):
 
 def test_every_kind_is_seen_to_pass_and_to_fail():
     verdicts = {(kind, expected) for _, kind, _, expected in CASES}
-    assert {(kind, verdict) for kind in KINDS for verdict in (PASS, FAIL)} <= verdicts
+    assert {(kind, rule_verdict) for kind in KINDS for rule_verdict in (PASS, FAIL)} <= verdicts
 
 
 def test_variants_look_further():

@@ -16,7 +16,7 @@ from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.outputs import read_outputs
 from beam_memorycode.rules import DialogueRules
 from beam_memorycode.running import MEMORIES, SETUPS, SharedQueries, answer_shared, run_dialogue
-from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, unit_of
+from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, dialogue_unit
 from beam_run.task_options import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import resolved
@@ -149,7 +149,7 @@ def offline(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> TaskPl
 
 
 def ask(given: RunParameters, setups: Any = SETUPS) -> TaskPlan:
-    plan = plan_task(MEMORYCODE, given, setups, units=[unit_of(item(one)) for one in DIALOGUES])
+    plan = plan_task(MEMORYCODE, given, setups, units=[dialogue_unit(item(one)) for one in DIALOGUES])
     run_task(plan, quiet=True)
     MEMORYCODE.finish(plan)
     return plan

@@ -18,12 +18,12 @@ from beam_memorycode.running import (
     WITHOUT_TEXTS,
     Place,
     Setup,
+    answer_places,
     best_sessions,
     guideline_list,
-    places_of,
     possible,
-    prompts_of,
     recalled_prompt,
+    setup_prompts,
 )
 from beamlib.errors import UserError
 
@@ -52,7 +52,7 @@ INVENTED = Dialogue(
 def shown(dialogue: Dialogue, setup: Setup, **changes: str) -> list[tuple[Place, str]]:
     return [
         (place, "\n".join(message["content"] for message in prompt.messages))
-        for place, prompt in prompts_of(dialogue, setup, changes.get("retriever", "bm25"))
+        for place, prompt in setup_prompts(dialogue, setup, changes.get("retriever", "bm25"))
     ]
 
 
@@ -68,14 +68,14 @@ def test_places_are_the_queries_of_each_session_or_of_the_last() -> None:
     per_session = [Place(0, 0), Place(2, 0), Place(2, 1)]
     for setup in SETUPS:
         expected = per_session if setup in ("instruction", "session") else [Place(2, 0), Place(2, 1)]
-        assert places_of(INVENTED, setup) == expected
+        assert answer_places(INVENTED, setup) == expected
 
 
 def test_every_published_answer_has_its_prompt(memorycode_data: Path) -> None:
     counts = dict.fromkeys(PUBLISHED, 0)
     for item in load_dialogues(memorycode_data):
         for setup in PUBLISHED:
-            counts[setup] += len(places_of(item.dialogue, setup))
+            counts[setup] += len(answer_places(item.dialogue, setup))
     assert counts == {"instruction": 7339, "session": 7339, "history": 4182}
 
 
@@ -94,7 +94,7 @@ def test_instruction_shows_its_own_value_and_query() -> None:
 def test_session_shows_that_session_alone() -> None:
     for place, text in shown(INVENTED, "session"):
         assert INVENTED.sessions[place.session].text in text  # type: ignore[operator]
-        others = [one.text for number, one in enumerate(INVENTED.sessions) if number != place.session]
+        others = [session.text for number, session in enumerate(INVENTED.sessions) if number != place.session]
         assert not [other for other in others if other and other in text]
         assert "You are Björn" in text
         assert "at Halden Works" in text
@@ -102,14 +102,14 @@ def test_session_shows_that_session_alone() -> None:
 
 def test_history_shows_all_sessions_in_order_under_numbers_from_0() -> None:
     for _, text in shown(INVENTED, "history"):
-        places = [text.index(f"## Session {n}\n\n{one.text}\n") for n, one in enumerate(INVENTED.sessions)]
+        places = [text.index(f"## Session {n}\n\n{session.text}\n") for n, session in enumerate(INVENTED.sessions)]
         assert places == sorted(places)
         assert "## Session 3" not in text
 
 
 def test_the_queries_of_a_history_share_everything_before_them() -> None:
-    (_, one), (_, other) = shown(INVENTED, "history")
-    assert one.partition("Heap class.")[0] == other.partition("function over graphs.")[0]
+    (_, first), (_, other) = shown(INVENTED, "history")
+    assert first.partition("Heap class.")[0] == other.partition("function over graphs.")[0]
 
 
 def test_chain_lists_every_value_in_order_of_mention_and_no_talk() -> None:
@@ -139,22 +139,22 @@ def test_recalled_shows_the_context_in_the_place_of_the_history() -> None:
 
 def test_retrieval_takes_as_many_sessions_as_have_instructions_in_order_of_time() -> None:
     talk = ["Ruth: lunch and parking", "Ruth: heap heap heap", "Ruth: tax forms", "Ruth: a heap of parking", "Ruth: x"]
-    one = Dialogue(3, PEOPLE, tuple(
+    dialogue = Dialogue(3, PEOPLE, tuple(
         session(*([("v", 1, 0, "heap")] if place < 2 else []), text=text) for place, text in enumerate(talk)
     ), ("heap",))  # fmt: skip
-    assert best_sessions(["heap"], one, "bm25") == [[1, 3]]
-    ((_, text),) = shown(one, "retrieval")
+    assert best_sessions(["heap"], dialogue, "bm25") == [[1, 3]]
+    ((_, text),) = shown(dialogue, "retrieval")
     assert f"## Session 0\n\n{talk[1]}\n\n## Session 1\n\n{talk[3]}\n" in text
     assert not [other for other in (talk[0], talk[2]) if other in text]
 
 
 def test_retrieval_follows_the_query_and_the_retriever_named() -> None:
-    one = Dialogue(
+    dialogue = Dialogue(
         3, PEOPLE, (session(("v", 1, 0, "heap"), text="Ruth: heap"), session(text="Ruth: graph")), ("heap", "graph")
     )
-    assert best_sessions(one.queries, one, "bm25") == [[0], [1]]
+    assert best_sessions(dialogue.queries, dialogue, "bm25") == [[0], [1]]
     with pytest.raises(UserError, match="retriever is 'psychic'"):
-        best_sessions(["heap"], one, "psychic")
+        best_sessions(["heap"], dialogue, "psychic")
 
 
 # What cannot be asked
@@ -164,21 +164,21 @@ def test_without_texts_only_the_template_can_be_shown(memorycode_data: Path) -> 
     bare = next(item.dialogue for item in load_dialogues(memorycode_data) if not item.dialogue.has_texts)
     assert [setup for setup in SETUPS if possible(bare, setup)] == list(WITHOUT_TEXTS)
     for setup in WITHOUT_TEXTS:
-        assert len(prompts_of(bare, setup)) == len(places_of(bare, setup))
+        assert len(setup_prompts(bare, setup)) == len(answer_places(bare, setup))
     with pytest.raises(UserError, match=rf"{bare.name}: has no texts, which the setup history shows"):
-        prompts_of(bare, "history")
+        setup_prompts(bare, "history")
 
 
 @pytest.mark.parametrize("setup", ["instruction", "chain"])
 def test_a_file_without_topics_is_refused_where_instructions_are_shown(setup: Setup) -> None:
-    bare = replace(INVENTED, sessions=tuple(replace(one, topics=()) for one in INVENTED.sessions))
+    bare = replace(INVENTED, sessions=tuple(replace(old, topics=()) for old in INVENTED.sessions))
     with pytest.raises(UserError, match=r"dialogue_7: sessions\.0: topic lacks instructions, .* the setup " + setup):
-        prompts_of(bare, setup)
-    assert len(prompts_of(bare, "session")) == 3
+        setup_prompts(bare, setup)
+    assert len(setup_prompts(bare, "session")) == 3
 
 
 def test_retrieval_needs_no_mentions() -> None:
-    bare = replace(INVENTED, sessions=tuple(replace(one, mentions=()) for one in INVENTED.sessions))
+    bare = replace(INVENTED, sessions=tuple(replace(old, mentions=()) for old in INVENTED.sessions))
     assert shown(bare, "retrieval") == shown(INVENTED, "retrieval")
 
 
@@ -207,16 +207,16 @@ def test_no_rule_reaches_a_prompt(memorycode_data: Path) -> None:
 
 def test_prompts_do_not_depend_on_labels_personas_or_fillers(memorycode_data: Path) -> None:
     item = released(memorycode_data)[-1]
-    one = item.dialogue
+    dialogue = item.dialogue
     sessions = tuple(
         Session(
             tuple(Topic("instruction-add", topic.text) for topic in old.topics if topic.coding),
             old.mentions, old.queries, "short", None, old.text,
         )
-        for old in one.sessions
+        for old in dialogue.sessions
     )  # fmt: skip
-    people = Setting(one.context.mentor, one.context.mentee, one.context.company, "CANARY", "CANARY")
-    other = Dialogue(one.id, people, sessions, one.queries)
+    people = Setting(dialogue.context.mentor, dialogue.context.mentee, dialogue.context.company, "CANARY", "CANARY")
+    other = Dialogue(dialogue.id, people, sessions, dialogue.queries)
     for setup in SETUPS:
         if setup not in MEMORIES:
-            assert shown(other, setup) == shown(one, setup)
+            assert shown(other, setup) == shown(dialogue, setup)

@@ -16,7 +16,7 @@ import pytest
 from beam_memorycode.dialogue_files import PUBLISHED_REVISION, dialogues_revision, load_dialogues
 from beam_memorycode.outputs import find_outputs, read_outputs
 from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode
-from beam_memorycode.rule_scoring import COLUMNS, VARIANTS, Scorer, dialogue_scores, score_outputs, summarise
+from beam_memorycode.rule_scoring import COLUMNS, VARIANTS, Scorer, dialogue_scores, score_outputs, summarise_columns
 from beam_memorycode.rules import Rule
 from beam_memorycode.scored import score_folder
 
@@ -56,7 +56,7 @@ def dialogues(items):
 
 
 def test_means_and_standard_errors_are_table_4s(model, scored, dialogues, repo_root):
-    found = summarise(scored, dialogues)
+    found = summarise_columns(scored, dialogues)
     rows = csv.DictReader(
         (repo_root / "beamlib/data/published/memorycode_table4_scores.csv").read_text("utf-8").splitlines()
     )
@@ -69,7 +69,7 @@ def test_means_and_standard_errors_are_table_4s(model, scored, dialogues, repo_r
     ("order", "key"), [("dialogue-mean", "dialogue_mean_percent"), ("position-mean", "position_mean_percent")]
 )
 def test_both_published_orders_of_averaging(model, scored, dialogues, expected, order, key):
-    found = summarise(scored, dialogues, order)
+    found = summarise_columns(scored, dialogues, order)
     for column in COLUMNS:
         assert found[column].mean == pytest.approx(expected[model][key][EXPECTED_COLUMNS.get(column, column)], abs=5e-5)
 
@@ -111,9 +111,9 @@ def test_variants_move_the_means_as_measured(model, scored, dialogues):
             "unparsed left out": (0, 0.9, 0.5, 0.5),
         },
     }[model]
-    base = summarise(scored, dialogues)
+    base = summarise_columns(scored, dialogues)
     for name, changes in measured.items():
-        found = summarise(scored, dialogues, variant=VARIANTS[name])
+        found = summarise_columns(scored, dialogues, variant=VARIANTS[name])
         for column, change in zip(COLUMNS, changes, strict=True):
             assert found[column].mean - base[column].mean == pytest.approx(change, abs=0.055), (name, column)
 

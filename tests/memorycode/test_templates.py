@@ -34,7 +34,7 @@ def test_the_rules_of_sampling_hold(seed: int, name: RecipeName, sessions: int, 
     coding = [session for session in dialogue.sessions if session.mentions]
     least, most = (max(1, math.floor(sessions * share)) for share in ranges.share)
     assert least <= len(coding) <= most
-    assert all(len(one.mentions) <= ranges.per_session[1] for one in coding)
+    assert all(len(mention.mentions) <= ranges.per_session[1] for mention in coding)
     assert sum(session.filler is None for session in dialogue.sessions) <= ranges.unfilled
     for session in dialogue.sessions:
         assert session.topics
@@ -43,7 +43,9 @@ def test_the_rules_of_sampling_hold(seed: int, name: RecipeName, sessions: int, 
         assert [topic.coding for topic in session.topics] == sorted(topic.coding for topic in session.topics)
         assert len(session.queries) == len(ids) == len(session.instructions)
         bank = instructions()
-        assert list(session.instructions) == [bank[one.instruction].texts[one.value] for one in session.mentions]
+        assert list(session.instructions) == [
+            bank[mention.instruction].texts[mention.value] for mention in session.mentions
+        ]
     _check_mentions(dialogue)
     _check_fillers(dialogue, ranges.mentions)
     _check_gold(item)
@@ -56,7 +58,7 @@ def _check_mentions(dialogue: Dialogue) -> None:
         labels = [topic.type for topic in session.topics if topic.coding]
         for mention, label in zip(session.mentions, labels, strict=True):
             assert mention not in seen
-            known = any(one.instruction == mention.instruction for one in seen)
+            known = any(other.instruction == mention.instruction for other in seen)
             assert (label == "instruction-update") == (known and mention.instruction in UPDATABLE)
             assert not known or mention.instruction == 0 or mention.instruction in UPDATABLE
             if not instructions()[mention.instruction].shuffle:
@@ -65,8 +67,8 @@ def _check_mentions(dialogue: Dialogue) -> None:
 
 
 def _check_fillers(dialogue: Dialogue, most: int) -> None:
-    general = {one.id: one.text for one in fillers()}
-    ordered = {one.id: one.texts for one in orders()}
+    general = {filler.id: filler.text for filler in fillers()}
+    ordered = {filler.id: filler.texts for filler in orders()}
     counts: Counter[int] = Counter()
     for session in dialogue.sessions:
         if session.filler is None:
@@ -87,8 +89,8 @@ def _check_fillers(dialogue: Dialogue, most: int) -> None:
 def _check_gold(item: LoadedDialogue) -> None:
     bank, newest = instructions(), {}
     for session, rules in zip(item.dialogue.sessions, item.rules.sessions, strict=True):
-        assert rules == tuple(bank[one.instruction].rule(one.value) for one in session.mentions)
-        newest.update({one.instruction: one.value for one in session.mentions})
+        assert rules == tuple(bank[mention.instruction].rule(mention.value) for mention in session.mentions)
+        newest.update({mention.instruction: mention.value for mention in session.mentions})
     assert item.rules.history == tuple(bank[number].rule(value) for number, value in newest.items())
     assert item.dialogue.queries == tuple(dict.fromkeys(bank[number].query for number in newest))
     assert item.dialogue.queries
@@ -137,14 +139,17 @@ MEASURES: dict[str, Callable[[Dialogue], int]] = {
 
 
 def _parts(dialogues: Sequence[Dialogue]) -> dict[str, list[Dialogue]]:
-    return {"short": [one for one in dialogues if one.short], "long": [one for one in dialogues if not one.short]}
+    return {
+        "short": [dialogue for dialogue in dialogues if dialogue.short],
+        "long": [dialogue for dialogue in dialogues if not dialogue.short],
+    }
 
 
 def _error(dialogues: Sequence[Dialogue], measure: Callable[[Dialogue], int]) -> float:
     """The standard error of a mean over dialogues whose session counts are fixed."""
     groups: dict[int, list[int]] = {}
-    for one in dialogues:
-        groups.setdefault(len(one.sessions), []).append(measure(one))
+    for dialogue in dialogues:
+        groups.setdefault(len(dialogue.sessions), []).append(measure(dialogue))
     return math.sqrt(sum(statistics.variance(values) * len(values) for values in groups.values())) / len(dialogues)
 
 
@@ -159,12 +164,16 @@ def test_the_released_recipe_has_the_statistics_of_the_shipped_data(memorycode_d
 
 def test_kinds_names_and_personas_are_all_drawn() -> None:
     dialogues = _released(7)
-    assert {(one.context.mentor, one.context.mentee) for one in dialogues} == {
+    assert {(dialogue.context.mentor, dialogue.context.mentee) for dialogue in dialogues} == {
         (pair.mentor, pair.mentee) for pair in people().pairs
     }
-    assert {one.context.mentor_persona for one in dialogues} == {one.text for one in people().mentor}
-    assert {one.context.mentee_persona for one in dialogues} == {one.text for one in people().mentee}
-    mentioned = {mention for one in dialogues for session in one.sessions for mention in session.mentions}
+    assert {dialogue.context.mentor_persona for dialogue in dialogues} == {
+        dialogue.text for dialogue in people().mentor
+    }
+    assert {dialogue.context.mentee_persona for dialogue in dialogues} == {
+        dialogue.text for dialogue in people().mentee
+    }
+    mentioned = {mention for dialogue in dialogues for session in dialogue.sessions for mention in session.mentions}
     assert len(mentioned) == 123
-    lengths = Counter(session.length for one in dialogues for session in one.sessions)
+    lengths = Counter(session.length for dialogue in dialogues for session in dialogue.sessions)
     assert min(lengths.values()) > 0.3 * sum(lengths.values())

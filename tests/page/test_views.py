@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam_page.building import write_page
-from beam_page.context_refs import ContextTable
-from beam_page.conversation_data import conversation_data
+from beam_page.conversation_data import ContextTable, conversation_data
 from beam_page.run_folder import RunFolder, read_run
 from beamlib.data.errata import spoilt_probes
 from beamlib.data.loading import load
