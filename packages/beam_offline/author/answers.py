@@ -29,14 +29,14 @@ class ShufflePool:
     """Phrases drawn in random order; when all have been drawn they come again."""
 
     def __init__(self, texts: Sequence[str], rng: random.Random) -> None:
-        self._texts, self._rng = texts, rng
+        self.texts, self._rng = texts, rng
         self._left: list[str] = []
         self._last = ""
 
     def draw(self, near: frozenset[str] = frozenset(), *, fitting: bool = False) -> str:
         """Draw the phrase that shares most words with `near`. With `fitting`, return nothing if no word is shared."""
         if not self._left:
-            drawn = self._rng.sample(self._texts, len(self._texts))
+            drawn = self._rng.sample(self.texts, len(self.texts))
             self._left = [one for one in drawn if one != self._last] or drawn
         text = self._left[0]
         if near:
@@ -67,6 +67,7 @@ def scope_of(
     decks = {
         name: ShufflePool([one for one in found if turned(one) not in unsaid], rng) for name, found in phrases.items()
     }
+    decks["things"] = ShufflePool([*decks["things"].texts, *matters], rng) if scenario.long else decks["things"]
     known = scenario.people[plan]
     elsewhere = ShufflePool([turned(scenario.scope(one, plan, rng)["ref"]) for one in others], rng)
     people = ShufflePool(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)
@@ -116,7 +117,18 @@ def scope_of(
         "goal": scenario.title.goal,
         "name": scenario.story.profile.name.split()[0],
     }
+    voice = str if assistant else to_me
+    scope |= {name: partial(_unused, texts, set(), rng, voice) for name, texts in scenario.words.items()}
     return scope
+
+
+def _unused(texts: Sequence[str], used: set[str], rng: random.Random, voice: Callable[[str], str]) -> str:
+    """Draw a text that is not `used`; when all have been used they come again."""
+    if len(used) == len(texts):
+        used.clear()
+    text = next(text for text in iter(lambda: rng.choice(texts), None) if text not in used)
+    used.add(text)
+    return voice(text)
 
 
 def title_case(phrase: str) -> str:
@@ -180,6 +192,7 @@ class AnswerDraft:
     aim: str = ""
     act: str = ""
     question: str = ""
+    matters: Sequence[str] = ()
     exercise: Exercise | None = None
     scope: dict[str, Value] = field(default_factory=dict)
     advice: list[str] = field(default_factory=list)
@@ -187,7 +200,9 @@ class AnswerDraft:
 
     def __post_init__(self) -> None:
         act, about = to_you(self.act), to_you(self.act or self.aim or self.question or self.clause)
-        self.scope = scope_of(self.scenario, self.strand, self.others, self.plan, self.rng, about=about)
+        self.scope = scope_of(
+            self.scenario, self.strand, self.others, self.plan, self.rng, matters=self.matters, about=about
+        )
         aim = to_you(
             self.aim or self.scenario.grammar.fill(self.rng.choice(self.strand.kind.want), self.scope, self.rng)
         )

@@ -10,16 +10,28 @@ from __future__ import annotations
 import random
 from calendar import isleap
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
 from typing import Literal
 
+from beam_generate.people import name_lists
 from beam_generate.plan_text import show_day
 from beam_generate.shapes import Story, Timeline
 from beam_offline.author.grammar import capital, plural, sentence, with_article
-from beam_offline.author.word_bank import NUMBERS, FactKind, Preference, StandingRule, StrandKind, bank, common, grammar
+from beam_offline.author.word_bank import (
+    NUMBERS,
+    FactKind,
+    Preference,
+    StandingRule,
+    StrandKind,
+    bank,
+    banks,
+    common,
+    grammar,
+    long_bank,
+)
 
 Purpose = Literal["introduction", "opening", "fact", "update", "contradiction", "preference", "instruction", "dig"]
 
@@ -131,6 +143,7 @@ _FACTS = (6, 8)  # kinds of facts that a strand goes through, of those its bank 
 _PARTS = (3, 5)  # tellings of a tally or a list
 _ASIDES = 0.22  # share of the bullets that tell no fact; the released plans have about as many
 _EVERYDAY = 2  # matters of everybody's life in a conversation, beside those of its domain
+_PASSING = 0.5  # share of the asides of a long conversation that are about a matter of another domain, each talked of once
 _BEYOND = 90  # days after the conversation's last that may be told of
 _DATES = 4  # dates that are never moved, so that there are days to count between
 _SPARED = 12  # deeds that are denied and told once, of no second strand: a conversation asks for two
@@ -162,12 +175,17 @@ class Scenario:
 
     def __init__(self, story: Story) -> None:
         self.story, self.layout = story, story.layout
-        self.bank, self.grammar = bank(story.topic.category), grammar(story.topic.category)
+        self.long = story.size != "100K"
+        self.bank, self.grammar = bank(story.topic.category), grammar(story.topic.category, long=self.long)
         self.title = self.bank.titled(story.topic.title, story.topic.theme, story.topic.subtopics)
         self.key = f"{story.seed} {story.size} {story.number} {story.topic.title}"
         self._rng = random.Random(f"world {self.key}")
         everyday = self._rng.sample(common().strand, _EVERYDAY) if self.bank.style == "general" else []
         self.kinds = [*self.bank.strands(self.title.title), *everyday]
+        labels = {kind.label for kind in self.kinds}
+        general = [one for one in map(bank, banks()) if one.style == "general" and self.long]
+        elsewhere = [kind for one in general for kind in one.strand if kind.label not in labels]
+        self._passing = self._rng.sample(elsewhere, len(elsewhere))
         last = story.timeline.end + timedelta(_BEYOND)
         self._dated = story.timeline.start.year != last.year or isleap(last.year)
         self.timelines = [part_of(story.timeline, plan, story.plans) for plan in range(story.plans)]
@@ -209,6 +227,17 @@ class Scenario:
             known = [*self.story.core, *new]
             found.append([one.name for one in known if 18 <= one.age <= 80] or [one.name for one in known])
         return found
+
+    @cached_property
+    def words(self) -> Mapping[str, Sequence[str]]:
+        """Words that a message has once; there are none in a short conversation."""
+        names = name_lists()
+        named = {
+            "surname": [family for group in names.groups for family in group.family],
+            "town": [place.partition(",")[0] for place in names.places],
+            "trade": [trade(profession) for profession in names.professions],
+        }
+        return {**long_bank().words, **named} if self.long else {}
 
     def scope(self, strand: Strand, plan: int, rng: random.Random) -> dict[str, str]:
         """Draw the words for a text on a strand: its names and one of the people."""
@@ -252,7 +281,7 @@ class Scenario:
                 continue
             self._refill(plan)
             fact = self._fact(place, told, "fact" not in kinds[position + 4 :]) if purpose == "fact" else None
-            strand = fact.strand if fact else rng.choice(state.open)
+            strand = fact.strand if fact else self._aside()
             words = {"it": strand.it, "person": rng.choice(self.people[plan])}
             head = f"{strand.kind.label}:{capital(strand.it)}"
             if fact:
@@ -301,10 +330,21 @@ class Scenario:
             if missed in range(1, len(self.kinds) + 1):  # all of its names are taken: another kind has some left
                 continue
             it = it or f"{self.grammar.fill(kind.it[0], {}, rng)}, number {len(state.names)}"
-            state.names.add((kind.label, it))
-            strand = Strand(kind, len(state.strands), it, self._course(kind))
-            state.strands.append(strand)
-            state.open.append(strand)
+            state.open.append(self._begin(kind, it, self._course(kind)))
+
+    def _begin(self, kind: StrandKind, it: str, course: list[FactKind]) -> Strand:
+        """Add a strand that goes through the facts of `course`."""
+        strand = Strand(kind, len(self._state.strands), it, course)
+        self._state.names.add((kind.label, it))
+        self._state.strands.append(strand)
+        return strand
+
+    def _aside(self) -> Strand:
+        """Draw what is talked about without a new fact: an open strand or, in a long conversation, a passing matter."""
+        if self._passing and self._rng.random() < _PASSING:
+            kind = self._passing.pop()
+            return self._begin(kind, self.grammar.fill(self._rng.choice(kind.it), {}, self._rng), [])
+        return self._rng.choice(self._state.open)
 
     def _course(self, kind: StrandKind) -> list[FactKind]:
         """The facts that a strand goes through, in order; a tally or a list comes back several times."""

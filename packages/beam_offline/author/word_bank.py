@@ -22,7 +22,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 BANKS = Path(__file__).with_name("banks")
 _COMMON = ("common", "user", "assistant", "advice", "probes")
-_OTHER = ("snippets",)
+_OTHER = ("snippets", "long")
 """Files that serve every domain: strands of everybody's life, and the lists of the grammar."""
 
 Kind = Literal["money", "count", "percent", "span", "date", "choice", "person", "event", "tally", "list"]
@@ -162,6 +162,7 @@ class _Common(_BankPart):
     preference: list[Preference] = []
     rule: list[StandingRule] = []
     lists: dict[str, list[str]] = {}
+    words: dict[str, list[str]] = {}
 
 
 @cache
@@ -195,9 +196,15 @@ def common() -> _Common:
 
 
 @cache
-def grammar(domain: str) -> Grammar:
-    """Build the grammar of the common lists and the domain's own."""
-    return Grammar({**common().lists, **bank(domain).lists})
+def long_bank() -> _Common:
+    """Read what conversations beyond 100K have: lists in place of the common ones, and words that do not come twice."""
+    return read_bank(_Common, "long")
+
+
+@cache
+def grammar(domain: str, *, long: bool = False) -> Grammar:
+    """Build the grammar of the common lists, those of a `long` conversation and the domain's own."""
+    return Grammar({**common().lists, **(long_bank().lists if long else {}), **bank(domain).lists})
 
 
 def read_bank(kind: type[Model], name: str) -> Model:
