@@ -13,7 +13,7 @@ from beam_offline.author.grammar import Value, capital, is_plural, to_me, to_you
 from beam_offline.author.scenario import Entry, Scenario, Strand
 from beamlib.text import count_tokens
 
-_OWN_DO = 0.9
+_OWN_DO, _OWN_DO_LONG = 0.9, 0.4
 """How often advice outside the first list is the strand's own; else a general act. Users always speak of the former."""
 _NAMED = 3  # people that an answer speaks of
 _TIMED = re.compile(
@@ -87,7 +87,8 @@ def scope_of(
 
     def do(this: str = "") -> str:
         """Draw the strand's advice or a general act; with `this`, a pronoun, only what fits the last thing named."""
-        own = drawn("do", fitting=True) if this else drawn("do") if not assistant or rng.random() < _OWN_DO else ""
+        own_do = not assistant or rng.random() < (_OWN_DO_LONG if scenario.long else _OWN_DO)
+        own = drawn("do", fitting=True) if this else drawn("do") if own_do else ""
         return own or noted("do", grammar.say("gdo", {**scope, "this": this or drawn("things")}, rng))
 
     def reason() -> str:
@@ -117,8 +118,9 @@ def scope_of(
         "goal": scenario.title.goal,
         "name": scenario.story.profile.name.split()[0],
     }
+    words_once = {**scenario.words, "term": kind.terms} if scenario.long else {}
     voice = str if assistant else to_me
-    scope |= {name: partial(_unused, texts, set(), rng, voice) for name, texts in scenario.words.items()}
+    scope |= {name: partial(_unused, texts, set(), rng, voice) for name, texts in words_once.items()}
     return scope
 
 

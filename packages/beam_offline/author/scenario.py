@@ -230,14 +230,15 @@ class Scenario:
 
     @cached_property
     def words(self) -> Mapping[str, Sequence[str]]:
-        """Words that a message has once; there are none in a short conversation."""
+        """Words for the lists of a long conversation; a message has each once."""
         names = name_lists()
         named = {
+            "first": [first for group in names.groups for first in (*group.female, *group.male)],
             "surname": [family for group in names.groups for family in group.family],
             "town": [place.partition(",")[0] for place in names.places],
             "trade": [trade(profession) for profession in names.professions],
         }
-        return {**long_bank().words, **named} if self.long else {}
+        return {**long_bank().words, **named}
 
     def scope(self, strand: Strand, plan: int, rng: random.Random) -> dict[str, str]:
         """Draw the words for a text on a strand: its names and one of the people."""

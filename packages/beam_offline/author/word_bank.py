@@ -81,6 +81,7 @@ class StrandKind(_BankPart):
     why: list[str] = Field(min_length=6)
     risk: list[str] = Field(min_length=4)
     things: list[str] = Field(min_length=8)
+    terms: list[str] = Field(min_length=12)
     occasion: list[str] = Field(min_length=1)
     requests: list[str] = Field(min_length=2)
     absent: list[Absence] = Field(min_length=1)
