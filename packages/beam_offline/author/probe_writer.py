@@ -20,6 +20,7 @@ from beam_offline.author.grammar import in_words, plural, series, to_you
 from beam_offline.author.scenario import Entry, Fact, Scenario, Strand, participle_of
 from beam_offline.author.script import PlanScript
 from beam_offline.author.word_bank import MOST, Absence
+from beamlib.data.conversations import Size
 
 Reply = dict[str, Any]
 Shown = Sequence[tuple[int, str, str]]
@@ -33,6 +34,9 @@ _DISTANCE: Mapping[str, tuple[float, float, float]] = {
 """How often a question uses the fact's own noun phrase, the bank's first wording, or its second in other words. Set
 once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
 
+
+_FAR: Mapping[Size, float] = {"100K": 0.0, "500K": 0.4, "1M": 0.9, "10M": 0.9}
+"""Share of the questions in near words that are put in other words instead; the longer the conversation, the more."""
 
 Stated = Fact | Entry
 """What a message of the user states: its `place` and its `clause`."""
@@ -81,6 +85,7 @@ class ProbeWindow:
         self, scenario: Scenario, plans: Sequence[int], rng: random.Random, script: Callable[[int], PlanScript]
     ) -> None:
         self.scenario, self.plans, self.rng, self.script = scenario, tuple(plans), rng, script
+        self.near = 1 - _FAR[scenario.story.size]
         self.entries = [one for (plan, _), found in scenario.entries.items() if plan in self.plans for one in found]
 
     @property
@@ -137,7 +142,8 @@ class ProbeWindow:
         told = content(" ".join([*fact.strand.kind.short, *fact.strand.kind.full, kind.np, *kind.say, kind.did]))
         riddle = kind.kind not in ("tally", "list") and not content(kind.ask[-1]) & told
         far = kind.ask[0] if riddle else kind.ask[-1]
-        return self.asked(fact.strand, self.rng.choices([near, kind.ask[0], far], _DISTANCE[ability])[0])
+        weights = [weight * self.near for weight in _DISTANCE[ability][:2]]
+        return self.asked(fact.strand, self.rng.choices([near, kind.ask[0], far], [*weights, 1 - sum(weights)])[0])
 
 
 Maker = Callable[[ProbeWindow], Iterator[Idea]]
@@ -278,7 +284,7 @@ def preference_following(window: ProbeWindow) -> Iterator[Idea]:
     for entry in window.entries:
         if (liked := entry.preference) is not None:
             wanted = ["Response should keep to the stated preference: ", entry.clause]
-            near = window.rng.random() < _NEAR_REQUEST
+            near = window.rng.random() < _NEAR_REQUEST * window.near
             question = liked.requests[0] if near else window.rng.choice(liked.requests[1:])
             yield _following(window, entry, "preference", question, liked.signs, wanted, liked.against)
 
@@ -436,11 +442,11 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
     for facts in told.values():
         kinds.setdefault(facts[0].strand.kind.label, []).extend(facts)
         if len({fact.place[:2] for fact in facts}) > 1 and _asked_alone(window, facts):
-            yield from _order(window, facts, window.say("sides_of", theme=_theme(window, facts[0], _ORDERED_BY_NAME)))
+            yield from _order(window, facts, window.say("sides_of", theme=_theme(window, facts[0], _ORDERED_BY_NAME * window.near)))
     for facts in kinds.values():
         if _whole(window, facts):
             days = [one for one in facts if one.kind.kind == "date"]
-            yield from _order(window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME)))
+            yield from _order(window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME * window.near)))
     if len(window.plans) == window.scenario.story.plans:
         every = [one for found in told.values() for one in found]
         sums = [one for one in every if one.kind.kind == "money" or one.kind.unit == "dollar"]
@@ -508,10 +514,10 @@ def summarization(window: ProbeWindow) -> Iterator[Idea]:
         kinds.setdefault(found[0].strand.kind.label, []).extend(facts)
         several = len({fact.key for fact in facts}) > 3 and len({fact.place[:2] for fact in facts}) > 1
         if several and _asked_alone(window, facts):
-            yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME))
+            yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME * window.near))
     for facts in kinds.values():
         if _whole(window, facts):
-            yield _summary(window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME))
+            yield _summary(window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME * window.near))
 
 
 def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:

@@ -143,12 +143,12 @@ _FACTS = (6, 8)  # kinds of facts that a strand goes through, of those its bank 
 _PARTS = (3, 5)  # tellings of a tally or a list
 _ASIDES = 0.22  # share of the bullets that tell no fact; the released plans have about as many
 _EVERYDAY = 2  # matters of everybody's life in a conversation, beside those of its domain
-_PASSING = 0.5  # share of the asides of a long conversation that are about a matter of another domain, each talked of once
+_PASSING = 0.75  # share of the asides of a long conversation on a matter of another domain, each talked of once
 _BEYOND = 90  # days after the conversation's last that may be told of
 _DATES = 4  # dates that are never moved, so that there are days to count between
 _SPARED = 12  # deeds that are denied and told once, of no second strand: a conversation asks for two
 _LEAST_MOVE = 3  # days by which an update puts something off
-_BROAD = 0.3  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
+_BROAD, _BROAD_1M = 0.3, 0.8  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
 _THEMED = 0.69  # how often such an instruction is tied to the theme; the rest share a word with the request
 
 
@@ -485,7 +485,8 @@ class Scenario:
         """
         kind = strand.kind
         rng = random.Random(f"occasion {self.key} {kind.label}")
-        if self.story.plans * self.layout.subplans <= OPEN or rng.random() < _BROAD:
+        broad = _BROAD_1M if self.story.size == "1M" else _BROAD
+        if self.story.plans * self.layout.subplans <= OPEN or rng.random() < broad:
             return self.grammar.fill(rng.choice(kind.theme if rng.random() < _THEMED else kind.occasion), {}, rng), True
         return self.grammar.fill(kind.full[0], {"it": strand.it}, rng), False
 
