@@ -35,7 +35,7 @@ _DISTANCE: Mapping[str, tuple[float, float, float]] = {
 once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
 
 
-_FAR: Mapping[Size, float] = {"100K": 0.0, "500K": 0.4, "1M": 0.9, "10M": 0.9}
+_FAR: Mapping[Size, float] = {"100K": 0.0, "500K": 0.1, "1M": 0.75, "10M": 0.75}
 """Share of the questions in near words that are put in other words instead; the longer the conversation, the more."""
 
 Stated = Fact | Entry
@@ -343,7 +343,7 @@ def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
 
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8  # how often a question names a strand as messages do
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
-_ONE_OF_MANY, _ENOUGH = 0.4, 3
+_ONE_OF_MANY, _ONE_OF_MANY_LONG, _ENOUGH = 0.4, 0.6, 3
 _ITEMS, _STATES = range(3, 13), 9  # items that are put in order; states of a summary that are tested at most
 
 
@@ -456,7 +456,8 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
 
 def _asked_alone(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
     """Whether a strand is asked about by itself: of many of a kind only some are."""
-    return window.scenario.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
+    share_asked = _ONE_OF_MANY_LONG if window.scenario.long else _ONE_OF_MANY
+    return window.scenario.alone(facts[0].strand) or window.rng.random() < share_asked
 
 
 def _whole(window: ProbeWindow, facts: Sequence[Fact]) -> bool:

@@ -33,7 +33,7 @@ _OPENING: Mapping[str, str] = {
 _SPECIAL = ("update", "instruction", "contradiction")
 _TWICE = 0.25  # how often a turn that has a reply or a follow-up has a second one
 _OTHERS = 3
-_CHATTY = 0.5  # how often a message of a long conversation goes on about something else
+_CHATTY = 0.3  # how often a message of a long conversation goes on about something else
 _SHOWN = 0.75
 """How often a message of coding or mathematics shows code or a problem."""
 _ASKS = re.compile(r"[^.!?:]*\?")
