@@ -174,26 +174,31 @@ def information_extraction(window: ProbeWindow) -> Iterator[Idea]:
     for fact in window.final():
         if fact.kind.kind in ("tally", "list"):
             continue  # told several times, and each time answered with other advice
-        if window.rng.random() < _ADVICE:
+        if window.scenario.long and fact.kind.kind == "choice":
+            because = fact.strand.telling(fact.kind, fact)  # the question asks for the reason as well
+            if because and because.place[0] in window.plans:
+                yield _single(window, fact, because)
+        elif window.rng.random() < _ADVICE:
             yield _advice(window, fact)
         elif fact.kind.kind != "event":
             yield _single(window, fact)
 
 
-def _single(window: ProbeWindow, fact: Fact) -> Idea:
+def _single(window: ProbeWindow, fact: Fact, *because: Fact) -> Idea:
+    """Ask for a value; a choice may have its reason in another message, `because`."""
     question = window.put(fact, "information_extraction")
     asked = {"date": "date_recall", "choice": "detail_recall"}.get(fact.kind.kind, "numerical_precision")
-    key_facts = [fact.v, *([to_you(fact.reason)] if fact.reason else [])]
+    key_facts, stated = [fact.v, *([to_you(fact.reason)] if fact.reason else [])], [fact, *because]
     reply = {
         "question": question,
-        "answer": f"You told me that {state_of(fact)}.",
+        "answer": f"You told me that {' and that '.join(map(state_of, stated))}.",
         "difficulty": "easy" if len(key_facts) == 1 else "medium",
         "question_type": asked,
         "conversation_reference": f"The user's message on {fact.kind.np}",
         "key_facts_tested": key_facts,
         "nuggets": [f"LLM response should state: {one}" for one in key_facts],
     }
-    return Idea(window.named(fact), [fact], reply)
+    return Idea(window.named(fact), stated, reply)
 
 
 def _advice(window: ProbeWindow, fact: Fact) -> Idea:
@@ -343,7 +348,9 @@ def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
 
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8  # how often a question names a strand as messages do
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
-_ONE_OF_MANY, _ONE_OF_MANY_LONG, _ENOUGH = 0.4, 0.6, 3
+_ONE_OF_MANY, _ENOUGH = 0.4, 3
+_ORDERED_OF_MANY, _SUMMED_OF_MANY = 0.6, 0.1  # in a long conversation
+_PARTLY = ("tally", "list", "choice")  # kinds that may be told in several messages
 _ITEMS, _STATES = range(3, 13), 9  # items that are put in order; states of a summary that are tested at most
 
 
@@ -441,12 +448,16 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
     kinds: dict[str, list[Fact]] = {}
     for facts in told.values():
         kinds.setdefault(facts[0].strand.kind.label, []).extend(facts)
-        if len({fact.place[:2] for fact in facts}) > 1 and _asked_alone(window, facts):
-            yield from _order(window, facts, window.say("sides_of", theme=_theme(window, facts[0], _ORDERED_BY_NAME * window.near)))
+        if len({fact.place[:2] for fact in facts}) > 1 and _asked_alone(window, facts, _ORDERED_OF_MANY):
+            yield from _order(
+                window, facts, window.say("sides_of", theme=_theme(window, facts[0], _ORDERED_BY_NAME * window.near))
+            )
     for facts in kinds.values():
         if _whole(window, facts):
             days = [one for one in facts if one.kind.kind == "date"]
-            yield from _order(window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME * window.near)))
+            yield from _order(
+                window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME * window.near))
+            )
     if len(window.plans) == window.scenario.story.plans:
         every = [one for found in told.values() for one in found]
         sums = [one for one in every if one.kind.kind == "money" or one.kind.unit == "dollar"]
@@ -454,9 +465,9 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
         yield from _order(window, [one for one in every if one.kind.kind == "date"], window.say("every_date"))
 
 
-def _asked_alone(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
+def _asked_alone(window: ProbeWindow, facts: Sequence[Fact], in_long: float) -> bool:
     """Whether a strand is asked about by itself: of many of a kind only some are."""
-    share_asked = _ONE_OF_MANY_LONG if window.scenario.long else _ONE_OF_MANY
+    share_asked = in_long if window.scenario.long else _ONE_OF_MANY
     return window.scenario.alone(facts[0].strand) or window.rng.random() < share_asked
 
 
@@ -514,18 +525,20 @@ def summarization(window: ProbeWindow) -> Iterator[Idea]:
         facts = [fact for fact in found if fact.key not in denied]
         kinds.setdefault(found[0].strand.kind.label, []).extend(facts)
         several = len({fact.key for fact in facts}) > 3 and len({fact.place[:2] for fact in facts}) > 1
-        if several and _asked_alone(window, facts):
+        if several and _asked_alone(window, facts, _SUMMED_OF_MANY):
             yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME * window.near))
     for facts in kinds.values():
         if _whole(window, facts):
-            yield _summary(window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME * window.near))
+            yield _summary(
+                window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME * window.near)
+            )
 
 
 def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
     question = window.say("ask_summary", theme=theme)
     newest: dict[tuple[int, str], list[Fact]] = {}
     for fact in facts:
-        newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in ("tally", "list") else ()), fact]
+        newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in _PARTLY else ()), fact]
     several, most = len({fact.strand.number for fact in facts}) > 1, min(len(newest), _STATES)
     states = [
         f"{_state(versions)} ({to_you(window.full(versions[0].strand))})" if several else _state(versions)
@@ -556,7 +569,7 @@ def _state(versions: Sequence[Fact]) -> str:
     kind = versions[-1].kind
     if kind.kind in ("tally", "list"):
         return f"{kind.np}: {series([to_you(fact.v) for fact in versions])}"
-    return state_of(versions[-1])
+    return " and ".join(map(state_of, versions))
 
 
 def _theme(window: ProbeWindow, fact: Fact, named: float) -> str:

@@ -8,6 +8,7 @@ gold true by construction. What is told can be known on the day it is told: a re
 from __future__ import annotations
 
 import random
+import re
 from calendar import isleap
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,11 @@ class Strand:
     it: str
     pending: list[FactKind] = field(default_factory=list)
     told: list[Fact] = field(default_factory=list)
+
+    def telling(self, kind: FactKind, after: Fact | None = None) -> Fact | None:
+        """Return the first telling of a fact, or the next one `after` another."""
+        tellings = [fact for fact in self.told if fact.kind is kind]
+        return next(iter(tellings[tellings.index(after) + 1 if after else 0 :]), None)
 
     def newest(self, key: str) -> Fact | None:
         """Return the newest version of the fact that has `key`."""
@@ -144,11 +150,15 @@ _PARTS = (3, 5)  # tellings of a tally or a list
 _ASIDES = 0.22  # share of the bullets that tell no fact; the released plans have about as many
 _EVERYDAY = 2  # matters of everybody's life in a conversation, beside those of its domain
 _PASSING = 0.75  # share of the asides of a long conversation on a matter of another domain, each talked of once
+_REASON = re.compile(r", (?:because|since) \{reason\}")
 _BEYOND = 90  # days after the conversation's last that may be told of
 _DATES = 4  # dates that are never moved, so that there are days to count between
 _SPARED = 12  # deeds that are denied and told once, of no second strand: a conversation asks for two
 _LEAST_MOVE = 3  # days by which an update puts something off
-_BROAD, _BROAD_1M = 0.3, 0.8  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
+_BROAD, _BROAD_1M = (
+    0.3,
+    0.8,
+)  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
 _THEMED = 0.69  # how often such an instruction is tied to the theme; the rest share a word with the request
 
 
@@ -348,7 +358,9 @@ class Scenario:
         return self._rng.choice(self._state.open)
 
     def _course(self, kind: StrandKind) -> list[FactKind]:
-        """The facts that a strand goes through, in order; a tally or a list comes back several times."""
+        """The facts that a strand goes through, in order. A tally or a list comes back several times, in a
+        long conversation a choice once, with its reason.
+        """
         rng = self._rng
         needed = {fact.after for fact in kind.fact} | {fact.before for fact in kind.fact}
         optional = [
@@ -359,8 +371,8 @@ class Scenario:
         wanted = rng.randint(*_FACTS)
         out = set(rng.sample(optional, min(len(optional), max(0, len(kind.fact) - wanted))))
         found = [fact for number, fact in enumerate(kind.fact) if number not in out]
-        for fact in [one for one in found if one.kind in ("tally", "list")]:
-            most = len(fact.options) or (fact.high - fact.low) // fact.step + 1
+        for fact in [one for one in found if one.kind in ("tally", "list") or (self.long and one.kind == "choice")]:
+            most = 2 if fact.kind == "choice" else len(fact.options) or (fact.high - fact.low) // fact.step + 1
             for part in range(min(rng.randint(*_PARTS), most) - 1):
                 found.insert(min(len(found), found.index(fact) + 2 * part + 2), fact)
         return found
@@ -430,6 +442,10 @@ class Scenario:
             taken = {one.v for one in strand.told if one.kind is kind}
             left = [one for one in kind.options if one not in taken]
             v = self.grammar.fill(rng.choice(left or kind.options), scope, rng)
+        elif kind.kind == "choice" and (chosen := strand.telling(kind)):
+            v, other, reason = chosen.v, chosen.other, chosen.reason
+            clause = self.grammar.say("because", {"np": kind.np, "v": v, "reason": reason}, rng)
+            return Fact(strand, kind, place, clause, v, other=other, reason=reason)
         elif kind.kind == "choice":
             v, other = (self.grammar.fill(one, scope, rng) for one in rng.sample(kind.options, 2))
             reason = self.grammar.fill(rng.choice(kind.reasons), scope, rng)
@@ -440,6 +456,7 @@ class Scenario:
             # An update is told in another way than what it replaces.
             says = [text for text in kind.say if old is None or text != old.kind.say[0]]
             text = kind.say[0] if old is None and rng.random() < 0.5 else rng.choice(says)
+            text = _REASON.sub("", text) if self.long else text
             clause = self.grammar.fill(text, {**scope, "v": v, "other": other, "reason": reason}, rng)
         return Fact(strand, kind, place, clause, v, number, day, other, reason, old)
 

@@ -191,7 +191,9 @@ class PlanScript:
             return self._step(strand, purpose, batch, entry)
         self._said.add(text)
         takes_up = takes_up and sentence(tidy(to_you(takes_up)))
-        return Step(text, purpose, strand, others, entry, takes_up=takes_up, exercise=exercise, asked=asked, matters=matters)
+        return Step(
+            text, purpose, strand, others, entry, takes_up=takes_up, exercise=exercise, asked=asked, matters=matters
+        )
 
     def _others(self, strand: Strand, place: tuple[int, int, int]) -> list[Strand]:
         """Draw other strands that were talked about shortly before `place`, at least one; at the start any."""
