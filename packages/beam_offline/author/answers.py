@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
 from beam_generate.probes.wording import content
 from beam_offline.author.grammar import Value, capital, is_plural, to_me, to_you
 from beam_offline.author.scenario import Entry, Scenario, Strand
+from beamlib.data.conversations import Size
 from beamlib.text import count_tokens
 
 _OWN_DO, _OWN_DO_LONG = 0.9, 0.4
 """How often advice outside the first list is the strand's own; else a general act. Users always speak of the former."""
+_MATTERS: Mapping[Size, int] = {"100K": 0, "500K": 1, "1M": 3, "10M": 3}
+"""How often what was told before may be named, for once each thing of the strand: the longer, the more it is."""
 _NAMED = 3  # people that an answer speaks of
 _TIMED = re.compile(
     r"\b(?:before|after|until|once|twice|when|while|as soon as|first|last|next|early|ahead|late|later|daily|every|each"
@@ -50,7 +53,7 @@ class ShufflePool:
 
 def scope_of(
     scenario: Scenario, strand: Strand, others: Sequence[Strand], plan: int, rng: random.Random, *,
-    last: dict[str, str] | None = None, matters: Sequence[str] = (), about: str = "",
+    last: dict[str, str] | None = None, matters: list[str] | None = None, about: str = "",
 ) -> dict[str, Value]:  # fmt: skip
     """Build the scope for the lists of `user.toml`, or of `assistant.toml` with the user's words turned to `you`.
     `others` are strands that are under way as well; a message speaks of one of them.
@@ -67,7 +70,9 @@ def scope_of(
     decks = {
         name: ShufflePool([one for one in found if turned(one) not in unsaid], rng) for name, found in phrases.items()
     }
-    decks["things"] = ShufflePool([*decks["things"].texts, *matters], rng) if scenario.long else decks["things"]
+    matters = matters or []
+    told = matters * _MATTERS[scenario.story.size]
+    decks["things"] = ShufflePool([*decks["things"].texts, *told], rng) if told else decks["things"]
     known = scenario.people[plan]
     elsewhere = ShufflePool([turned(scenario.scope(one, plan, rng)["ref"]) for one in others], rng)
     people = ShufflePool(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)
@@ -87,8 +92,9 @@ def scope_of(
 
     def do(this: str = "") -> str:
         """Draw the strand's advice or a general act; with `this`, a pronoun, only what fits the last thing named."""
-        own_do = not assistant or rng.random() < (_OWN_DO_LONG if scenario.long else _OWN_DO)
-        own = drawn("do", fitting=True) if this else drawn("do") if own_do else ""
+        own_do = _OWN_DO_LONG if scenario.long else _OWN_DO
+        often = not this and (not assistant or rng.random() < own_do)
+        own = drawn("do", fitting=True) if this else drawn("do") if often else ""
         return own or noted("do", grammar.say("gdo", {**scope, "this": this or drawn("things")}, rng))
 
     def reason() -> str:
@@ -194,7 +200,7 @@ class AnswerDraft:
     aim: str = ""
     act: str = ""
     question: str = ""
-    matters: Sequence[str] = ()
+    matters: list[str] = field(default_factory=list)
     exercise: Exercise | None = None
     scope: dict[str, Value] = field(default_factory=dict)
     advice: list[str] = field(default_factory=list)

@@ -35,7 +35,7 @@ _DISTANCE: Mapping[str, tuple[float, float, float]] = {
 once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
 
 
-_FAR: Mapping[Size, float] = {"100K": 0.0, "500K": 0.1, "1M": 0.75, "10M": 0.75}
+_FAR: Mapping[Size, float] = {"100K": 0.0, "500K": 0.1, "1M": 0.85, "10M": 0.85}
 """Share of the questions in near words that are put in other words instead; the longer the conversation, the more."""
 
 Stated = Fact | Entry
@@ -349,7 +349,7 @@ def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8  # how often a question names a strand as messages do
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
 _ONE_OF_MANY, _ENOUGH = 0.4, 3
-_ORDERED_OF_MANY, _SUMMED_OF_MANY = 0.6, 0.1  # in a long conversation
+_ORDERED_OF_MANY, _SUMMED_OF_MANY = 0.5, 0.15  # in a long conversation
 _PARTLY = ("tally", "list", "choice")  # kinds that may be told in several messages
 _ITEMS, _STATES = range(3, 13), 9  # items that are put in order; states of a summary that are tested at most
 

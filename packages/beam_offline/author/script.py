@@ -75,7 +75,7 @@ class Step:
     target: int = 0
     exercise: Exercise | None = None
     asked: Mapping[str, str] = field(default_factory=dict)
-    matters: Sequence[str] = ()
+    matters: list[str] = field(default_factory=list)
 
 
 @dataclass
