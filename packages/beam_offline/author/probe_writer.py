@@ -585,17 +585,12 @@ _CANDIDATES = 12
 _MESSAGE = re.compile(r"^\[messages? (\d+)(?:-\d+)?, ([^\]]*)\] ?", re.MULTILINE)
 _REF = re.compile(r"\[(\d+)\.(\d+)\.(\d+)\]")
 _MAKERS: Mapping[str, Maker] = {
-    "abstention": abstention,
-    "contradiction_resolution": contradiction_resolution,
-    "event_ordering": event_ordering,
-    "information_extraction": information_extraction,
-    "instruction_following": instruction_following,
-    "knowledge_update": knowledge_update,
-    "multi_session_reasoning": multi_session_reasoning,
-    "preference_following": preference_following,
-    "summarization": summarization,
-    "temporal_reasoning": temporal_reasoning,
-}
+    maker.__name__: maker
+    for maker in (
+        abstention, contradiction_resolution, event_ordering, information_extraction, instruction_following,
+        knowledge_update, multi_session_reasoning, preference_following, summarization, temporal_reasoning,
+    )
+}  # fmt: skip
 
 
 class ProbeWriter:

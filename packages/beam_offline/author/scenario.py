@@ -20,19 +20,9 @@ from typing import Literal
 from beam_generate.people import name_lists
 from beam_generate.plan_text import show_day
 from beam_generate.shapes import Story, Timeline
+from beam_offline.author import word_bank
 from beam_offline.author.grammar import capital, plural, sentence, with_article
-from beam_offline.author.word_bank import (
-    NUMBERS,
-    FactKind,
-    Preference,
-    StandingRule,
-    StrandKind,
-    bank,
-    banks,
-    common,
-    grammar,
-    long_bank,
-)
+from beam_offline.author.word_bank import NUMBERS, FactKind, Preference, StandingRule, StrandKind, bank, common
 
 Purpose = Literal["introduction", "opening", "fact", "update", "contradiction", "preference", "instruction", "dig"]
 
@@ -155,10 +145,7 @@ _BEYOND = 90  # days after the conversation's last that may be told of
 _DATES = 4  # dates that are never moved, so that there are days to count between
 _SPARED = 12  # deeds that are denied and told once, of no second strand: a conversation asks for two
 _LEAST_MOVE = 3  # days by which an update puts something off
-_BROAD, _BROAD_1M = (
-    0.3,
-    0.8,
-)  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
+_BROAD, _BROAD_1M = 0.3, 0.8  # share of the kinds of strands whose instruction bears on all of them, beyond 100K
 _THEMED = 0.69  # how often such an instruction is tied to the theme; the rest share a word with the request
 
 
@@ -186,15 +173,17 @@ class Scenario:
     def __init__(self, story: Story) -> None:
         self.story, self.layout = story, story.layout
         self.long = story.size != "100K"
-        self.bank, self.grammar = bank(story.topic.category), grammar(story.topic.category, long=self.long)
+        self.bank, self.grammar = bank(story.topic.category), word_bank.grammar(story.topic.category, long=self.long)
         self.title = self.bank.titled(story.topic.title, story.topic.theme, story.topic.subtopics)
         self.key = f"{story.seed} {story.size} {story.number} {story.topic.title}"
         self._rng = random.Random(f"world {self.key}")
         everyday = self._rng.sample(common().strand, _EVERYDAY) if self.bank.style == "general" else []
         self.kinds = [*self.bank.strands(self.title.title), *everyday]
         labels = {kind.label for kind in self.kinds}
-        general = [one for one in map(bank, banks()) if one.style == "general" and self.long]
-        elsewhere = [kind for one in general for kind in one.strand if kind.label not in labels]
+        others = map(bank, word_bank.banks() if self.long else ())
+        elsewhere = [
+            kind for one in others for kind in one.strand if one.style == "general" and kind.label not in labels
+        ]
         self._passing = self._rng.sample(elsewhere, len(elsewhere))
         last = story.timeline.end + timedelta(_BEYOND)
         self._dated = story.timeline.start.year != last.year or isleap(last.year)
@@ -242,13 +231,16 @@ class Scenario:
     def words(self) -> Mapping[str, Sequence[str]]:
         """Words for the lists of a long conversation; a message has each once."""
         names = name_lists()
-        named = {
-            "first": [first for group in names.groups for first in (*group.female, *group.male)],
-            "surname": [family for group in names.groups for family in group.family],
-            "town": [place.partition(",")[0] for place in names.places],
-            "trade": [trade(profession) for profession in names.professions],
+        first = [name for group in names.groups for name in (*group.female, *group.male)]
+        surname = [name for group in names.groups for name in group.family]
+        places = {"town": [place.partition(",")[0] for place in names.places]}
+        return {
+            **word_bank.long_bank().words,
+            **places,
+            "first": first,
+            "surname": surname,
+            "trade": [*map(trade, names.professions)],
         }
-        return {**long_bank().words, **named}
 
     def scope(self, strand: Strand, plan: int, rng: random.Random) -> dict[str, str]:
         """Draw the words for a text on a strand: its names and one of the people."""
@@ -358,9 +350,7 @@ class Scenario:
         return self._rng.choice(self._state.open)
 
     def _course(self, kind: StrandKind) -> list[FactKind]:
-        """The facts that a strand goes through, in order. A tally or a list comes back several times, in a
-        long conversation a choice once, with its reason.
-        """
+        """The facts of a strand, in order; tallies and lists come back, beyond 100K a choice with its reason."""
         rng = self._rng
         needed = {fact.after for fact in kind.fact} | {fact.before for fact in kind.fact}
         optional = [

@@ -142,15 +142,14 @@ class Bank(_BankPart):
 
     def titled(self, title: str, theme: str = "", subtopics: Sequence[str] = ()) -> Title:
         """Return a title with all its fields. One from elsewhere has the given theme and subtopics."""
-        own = next((one for one in self.titles if one.title == title), None)
-        one = own or Title(title=title, goal="the whole plan", theme=theme, subtopics=list(subtopics))
-        return Title(
-            title=title,
-            goal=one.goal,
-            theme=one.theme or f"{title}, from the first steps to the end.",
-            subtopics=one.subtopics or self.subtopics,
-            stages=one.stages or self.stages,
-        )
+        other = Title(title=title, goal="the whole plan", theme=theme, subtopics=list(subtopics))
+        one = next((one for one in self.titles if one.title == title), other)
+        usual = {
+            "theme": f"{title}, from the first steps to the end.",
+            "subtopics": self.subtopics,
+            "stages": self.stages,
+        }
+        return one.model_copy(update={name: getattr(one, name) or value for name, value in usual.items()})
 
     def strands(self, title: str) -> list[StrandKind]:
         """Return the strands that suit a title; all of the domain's for an unknown title."""
