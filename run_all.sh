@@ -13,29 +13,17 @@
 #   ./run_all.sh --help                           all options
 #
 # Everything is written to runs/<name>/ (--name, by default "default"); figures are copied to figures/ as well.
-# The same command resumes and skips what is finished. Each step below can run alone, with the same options.
+# The same command resumes and skips what is finished. Each step can run alone: --step NAME, with the same options.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$here/scripts/venv.sh"
-source "$here/scripts/step.sh"
 (cd "$here" && ensure_venv "")
 export HF_HUB_DISABLE_TELEMETRY=1
-beamlib="$here/.venv/bin/beamlib" # called in the caller's folder, so that a relative --data means what it says
 
-case " $* " in *" --help "* | *" --figures"*) exec "$beamlib" run-all "$@" ;; esac # these take no time
-
-# 0. Print the plan and its cost; ask for confirmation if models are called.
-step "$beamlib" run-all "$@" --step check
-set -- "$@" --announced
-
-# 1. Generate conversations in runs/<name>/generated, unless --data names a folder.
-step "$beamlib" run-all "$@" --step conversations
-
-# 2. Every memory reads each conversation and recalls for each question; the reader answers, the judge judges.
-step "$beamlib" run-all "$@" --step evaluate
-
-# 3. Execute the notebooks: tables, figures, claims.
-step "$beamlib" run-all "$@" --step notebooks
-
-# 4. Join all sizes and write the page: runs/<name>/index.html.
-step "$beamlib" run-all "$@" --step page
+# Prints the plan and its cost and asks for confirmation if models are called. Then the steps, in this order:
+#   conversations   generates them in runs/<name>/generated, unless --data names a folder
+#   evaluate        every memory reads each conversation and recalls for each question; the reader answers, the judge judges
+#   notebooks       executes the notebooks: tables, figures, claims
+#   page            joins all sizes and writes the page, runs/<name>/index.html
+# In place of this shell, whose environment, with the keys in it, every program of the user could read.
+exec "$here/.venv/bin/beamlib" run-all "$@" # in the caller's folder, so that a relative --data means what it says

@@ -50,7 +50,7 @@ def _copy_example(folder: Path, conversations: int) -> None:
             path.write_text(text, encoding="utf-8")
 
 
-def _models(folder: Path, address: str, lanes: int) -> Path:
+def models_file(folder: Path, address: str, lanes: int) -> Path:
     endpoint = {"model": "scripted", "base_url": address, "context_window": 131_072, "concurrency": lanes}
     roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
     path = folder / f"models-{lanes}.yaml"
@@ -92,7 +92,7 @@ def main(
         before = 0
         numbers = [int(number) for number in workers.split(",")]
         for cluster, number in [("", numbers[0]), *((f"local:{number}", number) for number in numbers)]:
-            row = measure(cluster, folder, _models(folder, address, lanes * number), number)
+            row = measure(cluster, folder, models_file(folder, address, lanes * number), number)
             ours.send(True)
             total = ours.recv()
             calls, before = total - before, total

@@ -33,6 +33,8 @@ FITTED = ("500K-1", "500K-2")
 """What the fit sees besides 100K."""
 
 KS = (5, 15)
+BROAD = 5
+"""Cited pairs from which on a question is called broad."""
 PENALTY = 1.0
 """Of the squared weights, over the number of questions: it hardly moves the fit, and keeps it unique."""
 
@@ -57,9 +59,17 @@ class Asked:
 
     def recall(self, weights: Vector, k: int) -> float:
         """Share of the cited messages in the best `k` pairs under `weights`."""
-        scores = with_session(self.signals @ weights, self.sessions, SESSION)
-        shown = {one for owner in np.argsort(-scores, kind="stable")[:k] for one in self.ids[owner]}
+        shown = {one for owner in self.order(weights)[:k] for one in self.ids[owner]}
         return sum(one in shown for one in self.evidence) / len(self.evidence)
+
+    def order(self, weights: Vector) -> NDArray[np.int64]:
+        """The pairs, best first."""
+        scores = with_session(self.signals @ weights, self.sessions, SESSION)
+        return np.argsort(-scores, kind="stable")
+
+    def ranks(self, weights: Vector) -> NDArray[np.int64]:
+        """The ranks of the cited pairs, from 1."""
+        return np.argsort(self.order(weights))[self.cited] + 1
 
 
 def asked_of(loaded: Loaded, memory: str) -> list[Asked]:
@@ -114,6 +124,20 @@ def show(label: str, questions: Sequence[Asked], weights_for: Callable[[str], Ve
         print(f"{label:36} {tier:5} {means}  ({len(recalls)} questions)")
 
 
+def show_spread(questions: Sequence[Asked], weights: Vector) -> None:
+    """Print per tier how far the evidence of broad questions is spread, and how it ranks."""
+    for tier in dict.fromkeys(question.conversation.partition("-")[0] for question in questions):
+        of_tier = [question for question in questions if question.conversation.startswith(f"{tier}-")]
+        ranks = [rank for question in of_tier for rank in question.ranks(weights)]
+        print(
+            f"{tier}: {len(of_tier)} questions cite {BROAD} pairs or more,"
+            f" {np.mean([len(question.cited) for question in of_tier]):.1f} pairs"
+            f" of {np.mean([len(set(question.sessions[question.cited])) for question in of_tier]):.1f} sessions;"
+            f" the median rank of a cited pair is {np.median(ranks):.0f}"
+            f" of {np.mean([len(question.sessions) for question in of_tier]):.0f}"
+        )
+
+
 def main() -> None:
     """Fit, leave each conversation out in turn, and print recall at 5 and 15 for both memories."""
     parser = argparse.ArgumentParser(description="Fit the weights of the default index and show what they are worth.")
@@ -133,10 +157,15 @@ def main() -> None:
     }
     shipped = np.array(list(WEIGHTS.values()))
     alike = np.full(len(shipped), shipped.mean())
+    undetected = np.array(
+        [0.0 if name in ("instruction", "preference") else weight for name, weight in WEIGHTS.items()]
+    )
     for memory, questions in asked.items():
         show(f"{memory}, shipped weights", questions, lambda name: shipped)
         show(f"{memory}, fit without the conversation", questions, lambda name: left_out.get(name, everything))
         show(f"{memory}, all weights alike", questions, lambda name: alike)
+        show(f"{memory}, no instruction, preference", questions, lambda name: undetected)
+    show_spread([one for one in asked["light"] if len(one.cited) >= BROAD], shipped)
 
 
 if __name__ == "__main__":

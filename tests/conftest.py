@@ -114,3 +114,8 @@ def memorycode_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no MemoryCode data at {folder} (set MEMORYCODE_DATA to a bundle like ../shared/data/memorycode)")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _no_keys_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beamlib.llm.keys._kept", {})

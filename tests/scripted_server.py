@@ -27,7 +27,7 @@ from typing import Any
 
 _ROUTES = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
 
-FINAL = frozenset({"answered", "delay", "truncate", "empty", "filtered"})
+FINAL = frozenset({"answered", "delay", "truncate", "empty", "filtered", "surplus"})
 """Outcomes after which a client has no reason to send the same bytes again."""
 
 
@@ -38,7 +38,7 @@ class Faults:
     delay: a correct answer, `delay_seconds` late. drop: the connection ends before the answer or in the middle of it.
     throttle: 429, every second one with Retry-After. error: 500 or 503. truncate: half the text, finish_reason length.
     garbage: status 200 with a body that is no JSON, or JSON without choices. empty: no text. filtered: a content
-    filter, as finish_reason or as status 400.
+    filter, as finish_reason or as status 400. surplus: the answer, and a second one that nobody asked for.
     """
 
     delay: float = 0.0
@@ -49,6 +49,7 @@ class Faults:
     garbage: float = 0.0
     empty: float = 0.0
     filtered: float = 0.0
+    surplus: float = 0.0
     delay_seconds: float = 0.3
     retry_after: float = 0.1
 
@@ -63,7 +64,7 @@ class Faults:
         """Draw a request's outcome, and which of the fault's two forms it takes."""
         digest = hashlib.sha256(f"{seed}/{body_hash}/{seen}".encode()).digest()
         place, edge = int.from_bytes(digest[:8]) / 2**64, 0.0
-        for kind in self.KINDS:
+        for kind in (*self.KINDS, "surplus"):
             edge += getattr(self, kind)
             if place < edge:
                 return kind, bool(digest[8] & 1)
@@ -314,6 +315,8 @@ class ScriptedServer:
                 await self._send(writer, answer, request.authorization, part=0.5)
             return False
         await self._send(writer, answer, request.authorization)
+        if outcome == "surplus":
+            await self._send(writer, Answer(completion(request.body, "surplus")), request.authorization)
         if answer.raw:
             return False
         request.answered = outcome in FINAL and (answer.status == 200 or outcome == "filtered")

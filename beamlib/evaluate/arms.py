@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from beamlib.params import (
     ADAPTERS,
@@ -27,7 +29,7 @@ IMPORTED = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 """The name of an imported run, which names a folder."""
 
 _INDEXES = {
-    "hybrid": "hybrid is words and the shipped vectors",
+    "hybrid": "hybrid is words and {vectors}",
     "hybrid-beam": HYBRID_BEAM_REMOVED,
     "bm25": "bm25 is words",
     "dense": "dense is vectors by {encoder}",
@@ -43,9 +45,9 @@ _SEARCHED = {
 class Arm(BaseModel):
     """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing.
 
-    `target` is a memory that is not part of
-    this package, `file.py:Class`, an adapter's name or `process:NAME:COMMAND`, or the plain name of an imported run.
-    All that `name` is made of is of a closed set or a plain name: it names a folder.
+    `target` is a memory that is not part of this package, `file.py:Class`, an adapter's name or `process:NAME:COMMAND`,
+    or the plain name of an imported run; `called` is the name that the class gives itself. All that `name` is made of
+    is of a closed set or a plain name: it names a folder.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -56,6 +58,13 @@ class Arm(BaseModel):
     without: Component | None = None
     other_budget: Literal["fixed", "flowing"] | None = None  # of runs by versions before 2026-11-26
     target: Annotated[str, Field(pattern=f"^({OWN_MEMORY}|{IMPORTED})$")] | None = None
+    called: Annotated[str, Field(pattern=f"^{IMPORTED}$")] | None = None
+
+    @model_serializer(mode="wrap")
+    def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave `called` out where it is None, as in records of versions without it."""
+        values: dict[str, Any] = dump(self)
+        return values if self.called else {name: value for name, value in values.items() if name != "called"}
 
     @property
     def name(self) -> str:
@@ -66,7 +75,7 @@ class Arm(BaseModel):
         elif self.target is not None and self.target.startswith(PROCESS):
             parts = self.target.split(":")[:2]
         elif self.target is not None:
-            parts.append(self.target.rpartition(":")[2])
+            parts.append(self.called or self.target.rpartition(":")[2])
         if self.retriever is not None:
             parts += [self.retriever, f"k{self.k}"]
         if self.without is not None:
@@ -81,6 +90,27 @@ def _light(parameters: RunParameters, **changes: object) -> Arm:
     return Arm.model_validate({**settings, **changes})
 
 
+def own_arm(target: str) -> Arm:
+    """Make the arm of a memory that is not part of this package, named as its class names itself."""
+    return Arm(memory="own", target=target, called=_called(target))
+
+
+def _called(target: str) -> str | None:
+    """Read the plain text that a class assigns to `name`, without running its file; None where there is none."""
+    path, _, chosen = target.rpartition(":")
+    try:
+        parsed = ast.parse(Path(path).read_text(encoding="utf-8")) if path.endswith(".py") else ast.Module([], [])
+    except (OSError, ValueError, SyntaxError, RecursionError):  # told where the memory is made
+        return None
+    for definition in parsed.body:
+        for line in definition.body if isinstance(definition, ast.ClassDef) and definition.name == chosen else ():
+            places = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
+            value = getattr(getattr(line, "value", None), "value", None)
+            if any(isinstance(place, ast.Name) and place.id == "name" for place in places) and isinstance(value, str):
+                return value if re.fullmatch(IMPORTED, value) else None
+    return None
+
+
 def _chosen(parameters: RunParameters) -> Iterator[Arm]:
     """The memory that the user takes in beside the others, if any."""
     given = parameters.own_memory
@@ -90,7 +120,7 @@ def _chosen(parameters: RunParameters) -> Iterator[Arm]:
     elif named:
         yield Arm(memory=named)
     elif given:
-        yield Arm(memory="own", target=given)
+        yield own_arm(given)
 
 
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
@@ -122,6 +152,8 @@ def searches(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     found = []
     for one in searching:
         models = {name: PurePath(one[name]).name for name in ("encoder", "splade") if name in one}
-        found.append(_INDEXES.get(one["retriever"], one["retriever"]).format(**models))
+        own = models.get("encoder", "embedded") != "embedded"
+        vectors = f"vectors by {models['encoder']}" if own else "the shipped vectors"
+        found.append(_INDEXES.get(one["retriever"], one["retriever"]).format(vectors=vectors, **models))
     found += [_SEARCHED[one["memory"]] for one in searching if one["memory"] in _SEARCHED]
     return list(dict.fromkeys(found))

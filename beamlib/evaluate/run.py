@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,20 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions, answer_questions
 from beamlib.evaluate.arm_folder import MANIFEST, RECORD_KINDS, ArmFolder, Manifest, read_manifest, restrict
 from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.calling import ResolvedParameters, run_path
+from beamlib.evaluate.calling import ResolvedParameters, calls_folder, run_path
 from beamlib.evaluate.conversation_record import record_of
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.judging import evidence_of, judge_arms, to_judge
 from beamlib.evaluate.run_store import JUDGEMENTS
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import Task, TaskPlan, Unit, UnitSet
+from beamlib.llm.call_store import CallStore
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.scoring.records import Judgement
+
+_CEILING, _LONGER, _CALLS = 0.97, 1.5, 5
+"""What shows that an endpoint cuts: so many calls above the first share of the largest count of input tokens, and as
+many contexts above the second."""
 
 
 class Beam(Task):
@@ -97,6 +103,32 @@ class Evaluation:
     judgements: Mapping[str, list[Judgement]]
     manifests: Mapping[str, Manifest]
     loaded: Mapping[str, Loaded]
+
+    @cached_property
+    def truncation(self) -> str:
+        """Where the reader's endpoint seems to have cut long requests without a word; empty where nothing shows it.
+
+        Then many calls share a ceiling of input tokens that contexts exceed by far. Tokens are hardly ever fewer than
+        the words and marks that contexts are counted in.
+        """
+        if not self.parameters.models:
+            return ""
+        inputs: dict[str, list[int]] = {}
+        for path in sorted(calls_folder(self.parameters).glob("*.sqlite")):
+            for model, number in CallStore(path, read_only=True).inputs("reader"):
+                inputs.setdefault(model, []).append(number)
+        contexts = [answer.context_tokens for answers in self.answers.values() for answer in answers]
+        for model, tokens in inputs.items():
+            ceiling = max(tokens)
+            sharing = sum(count > _CEILING * ceiling for count in tokens)
+            longer = sum(context > _LONGER * ceiling for context in contexts)
+            if ceiling and min(sharing, longer) >= _CALLS:
+                return (
+                    f"The endpoint of {model} counts at most {ceiling:,} input tokens, {sharing:,} times, while "
+                    f"{longer:,} contexts have up to {max(contexts):,}: it seems to cut long requests without a word. "
+                    "Raise its window (Ollama: num_ctx), or give it as context_window in the models file."
+                )
+        return ""
 
 
 def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Evaluation:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.arms import Arm, own_arm
 from beamlib.evaluate.calling import ResolvedParameters, identities
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
 from beamlib.evaluate.old_records import convert_old_records
@@ -189,6 +189,11 @@ class Task(ABC):
         """The report on the answers of a plan, by file name."""
         return {}
 
+    def used_parameters(self) -> frozenset[str]:
+        """The parameters that act on a run of this task, by name."""
+        own = (name for arm in self.all_arms() for name in SETTINGS.get(self.memory(arm), ()))
+        return frozenset({"output_tokens", "preset", "released", "variant", "workers", *own})
+
     def parse_arms(self, names: Sequence[str]) -> list[AnyArm]:
         """The arms called `names`, without repeats; an unknown name is a `UserError`."""
         known = {arm_name(arm): arm for arm in self.all_arms()}
@@ -215,7 +220,7 @@ class Task(ABC):
         if memory in ("rag", "light"):
             settings["released"] = sorted(parameters.flags)
         if memory == "own":
-            name = Arm(memory="own", target=parameters.own_memory).name
+            name = own_arm(parameters.own_memory).name
             memory_hash, notes = plugins().identify_memory(parameters.own_memory)
             settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings

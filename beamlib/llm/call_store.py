@@ -225,6 +225,12 @@ class CallStore:
         with self._access() as connection:
             return [Totals(*row) for row in connection.execute(query)] if connection else []
 
+    def inputs(self, role: str) -> list[tuple[str, int]]:
+        """Return the model and the input tokens of each answered call of a role, or of one `<role>:...`."""
+        query = "SELECT model, input_tokens FROM calls WHERE outcome IS NULL AND (role = ? OR role LIKE ? || ':%')"
+        with self._access() as connection:
+            return list(connection.execute(query, (role, role))) if connection else []
+
     def claim(self) -> bool:
         """Become the only process that records into the file; return False if this store already was.
 

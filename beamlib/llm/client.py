@@ -17,7 +17,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -40,7 +40,7 @@ from beamlib.llm.faults import (
     read_at_most,
     status_error,
 )
-from beamlib.llm.keys import without_key
+from beamlib.llm.keys import read_key, without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, ToolDefinition, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import render
 
@@ -48,6 +48,8 @@ Route = Literal["chat/completions", "responses", "embeddings"]
 ROUTES: tuple[Route, ...] = get_args(Route)
 """What requests of other programs are forwarded to, relative to the base URL."""
 
+_TEMPLATE_TOKENS = 2_000
+"""What a chat template may add to the tokens of a request."""
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Request fields that limit the tokens of a reply."""
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -76,12 +78,14 @@ class _Reception:
         refused: Fields that it refused, left out of later requests; `system` stands for the system message.
         answered: Whether it has answered a request.
         refusals: How many requests in a row it refused with `message`.
+        bounded: Whether it was said that its token counts are impossible.
     """
 
     refused: set[str] = field(default_factory=set)
     answered: bool = False
     refusals: int = 0
     message: str = ""
+    bounded: bool = False
 
 
 class _Service:
@@ -145,6 +149,7 @@ class EndpointModel:
     """
 
     route: Route = "chat/completions"
+    forwards = False
 
     def __init__(
         self, role: str, endpoint: Endpoint, *, prompts: Path | None = None, max_concurrency: int | None = None
@@ -154,7 +159,7 @@ class EndpointModel:
         self.prompts = prompts
         self.max_concurrency = max_concurrency or endpoint.concurrency
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
-        self._key = os.environ.get(endpoint.key_variable, "").strip() if endpoint.key_variable else _NO_KEY
+        self._key = read_key(endpoint.key_variable) if endpoint.key_variable else _NO_KEY
         # Azure's keys have a header of their own; a token of its directory (a JWT) is sent as everywhere.
         azure = "?api-version=" in endpoint.base_url and not self._key.startswith("eyJ")
         self._headers = {
@@ -205,10 +210,7 @@ class EndpointModel:
         """Return the highest price of one call in US dollars, 0 if unknown. No text has more tokens than bytes."""
         body, endpoint = self.request(prompt), self.endpoint
         request_bytes = len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
-        limits = [body[name] for name in LIMITS if isinstance(body.get(name), int)]
-        reply = min(limits, default=min(endpoint.context_window, UNLIMITED_TOKENS))
-        replies = body["n"] if isinstance(body.get("n"), int) else 1
-        return endpoint.dollars(min(request_bytes, endpoint.context_window), 0, reply * replies) or 0.0
+        return endpoint.dollars(min(request_bytes, endpoint.context_window), 0, self._allowed_tokens(body)) or 0.0
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Send `prompt`, with retries, and return the reply as it came.
@@ -272,6 +274,33 @@ class EndpointModel:
                 reception.answered = True
                 return reply
 
+    def _with_possible_usage(self, reply: Completion, body: Mapping[str, Any], sent: int, received: int) -> Completion:
+        """Bound token counts by the bytes sent and by the reply's limit: no text has more tokens than bytes."""
+        usage, limited = reply.usage, any(isinstance(body.get(name), int) for name in LIMITS)
+        allowed = self._allowed_tokens(body) if limited else self.endpoint.context_window
+        most_in, most_out = sent + _TEMPLATE_TOKENS, max(allowed, received)
+        if usage.input_tokens <= most_in and usage.output_tokens <= most_out:
+            return reply
+        possible = Usage(
+            min(usage.input_tokens, most_in), min(usage.output_tokens, most_out), min(usage.cached_tokens, most_in)
+        )
+        reception = _service(self.endpoint.base_url, self.max_concurrency).receptions[self.role, self.endpoint.model]
+        if not reception.bounded:
+            reception.bounded = True
+            print(
+                f"{self._who} counts {usage.input_tokens:,} tokens in a request of {sent:,} bytes and "
+                f"{usage.output_tokens:,} in its reply, which cannot be; this and every such reply of this role is "
+                f"counted as what was sent and allowed, here {possible.input_tokens:,} and {possible.output_tokens:,}.",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
+        return replace(reply, usage=possible)
+
+    def _allowed_tokens(self, body: Mapping[str, Any]) -> int:
+        """Return the most tokens that all replies to a request may have."""
+        limits = [body[name] for name in LIMITS if isinstance(body.get(name), int)]
+        reply = min(limits, default=min(self.endpoint.context_window, UNLIMITED_TOKENS))
+        return reply * (body["n"] if isinstance(body.get("n"), int) else 1)
+
     def _leave_out(self, refusal: RefusedField, body: Mapping[str, Any], refused: set[str], breaker: Breaker) -> None:
         """Leave the refused fields out of this role's requests from now on.
 
@@ -312,7 +341,8 @@ class EndpointModel:
         failure: RetryableError | ModelError | UserError
         reached = True
         content = json.dumps(body).encode()
-        payload = io.BytesIO(content) if len(content) > _CHUNKED_BYTES else content
+        sent = len(content)
+        payload = io.BytesIO(content) if sent > _CHUNKED_BYTES else content
         started = time.perf_counter()
         timeout = aiohttp.ClientTimeout(endpoint.timeout, sock_connect=min(endpoint.timeout, _CONNECT_SECONDS))
         try:
@@ -333,6 +363,7 @@ class EndpointModel:
                 message = f"{self._who}: its reply is longer than {limit:,} bytes, and was read no further"
                 raise ModelError(message, Outcome.TOO_LONG)
             reply = self._read(content, latency, body, tools=tools)
+            reply = self._with_possible_usage(reply, body, sent, len(content))
             breaker.record_answer()
             return reply
         except RefusedField:
@@ -362,7 +393,8 @@ class EndpointModel:
         self, status: int, headers: Mapping[str, str], text: str, request: Mapping[str, Any]
     ) -> Exception:
         sent = [*request, *(["system"] if _has_system_message(request) else [])]
-        return status_error(self._who, self.endpoint.key_variable, self._key, status, headers, text, sent)
+        variable = self.endpoint.key_variable
+        return status_error(self._who, variable, self._key, status, headers, text, sent, forwarded=self.forwards)
 
     def _json(self, content: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
         """Parse a reply; an error that came with status 200 is what its code says."""
@@ -415,7 +447,11 @@ class ForwardingModel(EndpointModel):
     the request's. A token limit goes into the field that the endpoint takes, and the smaller of two limits applies.
     Requests for a stream are sent without it. The reply is the whole body as JSON text, with tool calls, log
     probabilities and vectors.
+
+    A refusal of what the other program wrote fails that call alone, and ends no run.
     """
+
+    forwards = True
 
     def __init__(self, role: str, endpoint: Endpoint, route: Route, *, max_concurrency: int | None = None) -> None:
         super().__init__(role, endpoint, max_concurrency=max_concurrency)
@@ -441,6 +477,15 @@ class ForwardingModel(EndpointModel):
             limit_field = settings.limit_field if self.route == "chat/completions" else "max_output_tokens"
             body[limit_field] = min(limits)
         return _without(body | settings.extra, settings.omit)
+
+    def _leave_out(self, refusal: RefusedField, body: Mapping[str, Any], refused: set[str], breaker: Breaker) -> None:
+        settings = {"temperature", "seed", "system", *LIMITS, *self.endpoint.extra}
+        if not settings.issuperset(refusal.fields):
+            raise ModelError(str(refusal), Outcome.REFUSED)
+        super()._leave_out(refusal, body, refused, breaker)
+
+    def _count_refusal(self, breaker: Breaker, reception: _Reception, message: str) -> None:
+        """Count nothing: requests that are refused alike may all have the other program's mistake."""
 
     def _read(self, content: bytes, latency: float, request: Mapping[str, Any], *, tools: bool) -> Completion:
         self._json(content, request)

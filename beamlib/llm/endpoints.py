@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text, to_json, write_text
-from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, without_key
+from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
 from beamlib.llm.model import MOST_REPLY_BYTES
 
 MODELS = "models.yaml"
@@ -320,6 +320,8 @@ def parse_models(values: Mapping[str, Any], origin: str, comments: Sequence[str]
     except ValidationError as error:
         raise UserError(f"{origin}: {_problem(error)}") from None
     everything = "\n".join([*(part for path, text in entries for part in (path[-1], text)), *comments])
+    for variable in models.key_variables:
+        read_key(variable)  # before any process is begun that would inherit it
     for variable, key in key_values(models.key_variables).items():
         if without_key(everything, key) != everything:
             raise UserError(f"{origin}: it contains the value of {variable}; remove it, the variable's name is enough.")

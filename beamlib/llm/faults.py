@@ -180,12 +180,15 @@ def status_error(
     headers: Mapping[str, str],
     body: str,
     sent: Collection[str] = (),
+    *,
+    forwarded: bool = False,
 ) -> RetryableError | ModelError | UserError | RefusedField:
     """Classify an answer with an error status.
 
     Args:
         who: Names role, model and address.
         sent: The fields of the request, and `system` if it has a system message.
+        forwarded: Whether another program wrote the request; a refusal of it then concerns this call alone.
     """
     message, codes = error_text(body)
     text = f"{who} answered with status {status}: {excerpt(message, key) or 'no text'}"
@@ -231,7 +234,8 @@ def status_error(
         )
     if fields := refused_fields(message, codes, sent):
         return RefusedField(text, fields)
-    if "param=" in codes or re.search(r"\b(unsupported|unknown|unrecognized)_(parameter|value)\b", codes):
+    named = re.search(r"param=|\b(unsupported|unknown|unrecognized)_(parameter|value)\b", codes)
+    if named and not forwarded:
         return field_error(text)
     return ModelError(text, Outcome.REFUSED)
 

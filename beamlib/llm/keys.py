@@ -1,15 +1,17 @@
 """Recognise API keys, and search a run's files for them.
 
-Keys come from environment variables and stay in memory. Settings are checked before use for what looks like a key; all
-files of a run are searched afterwards for the values of the variables.
+Keys come from environment variables and stay in the memory of this process and of its workers. Settings are checked
+before use for what looks like a key; all files of a run are searched afterwards for the values of the variables.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
 import sqlite3
+import sys
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -102,9 +104,43 @@ def without_key(text: str, key: str) -> str:
     return text
 
 
+_PR_SET_DUMPABLE = 4
+_kept: dict[str, str] = {}
+
+
+def read_key(variable: str) -> str:
+    """Return the key in an environment variable, empty if unset, and take it out of the environment.
+
+    Programs that this process starts do not inherit it. Workers and kernels get it by `keep_keys`.
+    """
+    if value := os.environ.get(variable):
+        keep_keys({variable: value})
+        if not value.startswith("/"):  # PATH and HOME stay, whatever a models file from elsewhere names
+            del os.environ[variable]
+    return _kept.get(variable, "").strip()
+
+
+def kept_keys() -> dict[str, str]:
+    """Return the keys that this process has read, by variable."""
+    return dict(_kept)
+
+
+def keep_keys(keys: Mapping[str, str]) -> None:
+    """Keep keys for `read_key`, and close this process to others of the same user."""
+    _kept.update(keys)
+    if keys:
+        close_process()
+
+
+def close_process() -> None:
+    """Have Linux refuse other processes of the user the memory and first environment of this one; root reads both."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
+
+
 def key_values(variables: Iterable[str]) -> dict[str, str]:
     """Return the values of the environment variables by name, leaving out those that are not secrets."""
-    values = {name: os.environ.get(name, "").strip() for name in variables if name}
+    values = {name: (_kept.get(name) or os.environ.get(name, "")).strip() for name in variables if name}
     return {name: value for name, value in sorted(values.items()) if is_secret(value)}
 
 

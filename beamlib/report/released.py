@@ -6,6 +6,7 @@ stand-in, which is not a language model; RAG's numbers rest on no model at all.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
@@ -53,15 +54,21 @@ _FITTED = "The index hybrid was fitted to questions of 100K and of 500K 1 and 2;
 class ReleasedRecall:
     """Evidence recall of RAG and LIGHT on the released conversations, by the shipped measurements.
 
-    Tables have all tiers. Figures leave out tiers with a single conversation: one shows no spread.
+    Tiers with a single conversation are left out, unless no tier has more: one conversation shows no spread.
 
     Args:
         measurements: By default the shipped ones.
+
+    Attributes:
+        left_out: Those tiers.
     """
 
     def __init__(self, measurements: Sequence[Measurement] | None = None) -> None:
         known = read_measurements()[1] if measurements is None else measurements
-        self.measurements = sorted(known, key=lambda measurement: (LENGTHS.index(measurement.size), measurement.id))
+        known = sorted(known, key=lambda measurement: (LENGTHS.index(measurement.size), measurement.id))
+        numbers = Counter(measurement.size for measurement in known)
+        self.left_out = [size for size, number in numbers.items() if number == 1 < max(numbers.values())]
+        self.measurements = [measurement for measurement in known if measurement.size not in self.left_out]
 
     def scores(self, arm: str, retriever: str = "hybrid", k: int = 5, counting: Counting = "whole") -> pd.DataFrame:
         """Compute evidence recall per question, in the shape of scores, over questions that cite messages.
@@ -112,7 +119,7 @@ class ReleasedRecall:
     ) -> pd.DataFrame:
         """Compute the paired change of average recall from the first of `ks` to each other, with its interval."""
         scores = {f"K={k}": self.scores(arm, retriever, k) for k in ks}
-        return self._spread(changes_of(scores, f"K={ks[0]}", seed=0)).drop(columns=["ability", "removed"])
+        return changes_of(scores, f"K={ks[0]}", seed=0).drop(columns=["ability", "removed"])
 
     def sizes(self, arms: Sequence[str], retriever: str = "hybrid", k: int = 5) -> pd.DataFrame:
         """Average the tokens of contexts by tier and arm, over all questions."""
@@ -132,16 +139,19 @@ class ReleasedRecall:
     def footer(self) -> Footer:
         """What the tables and figures rest on."""
         cited = sum(bool(question.cited) for measured in self.measurements for question in measured.questions)
-        sizes = pd.Series([measurement.size for measurement in self.measurements]).value_counts(sort=False)
+        sizes = Counter(measurement.size for measurement in self.measurements)
+        held = ", ".join(f"{size}: {n}" for size, n in sizes.items())
+        if self.left_out:
+            held += f"; one of {' and '.join(self.left_out)} each, left out"
         return Footer(
             protocol=RECALL,
             judge="none",
             reader="none",
-            data_revision=f"released benchmark ({', '.join(f'{size}: {n}' for size, n in sizes.items())})",
+            data_revision=f"released benchmark ({held})",
             n_conversations=len(self.measurements),
             n_questions=cited,
             unscored=0,
-            interval=interval_note(int(sizes.max())).partition(" (")[0] + ", none for a single one",
+            interval=interval_note(max(sizes.values(), default=0)).partition(" (")[0],
             treatment="chat_variant=truncated, strip_markers=true, errata=flag",
             token_counter="words and marks",
             memories=(_KEYS, _FITTED),
@@ -150,17 +160,17 @@ class ReleasedRecall:
     def budgets(self, arm: str = "light retrieval alone", retriever: str = "hybrid") -> pd.DataFrame:
         """Average recall against the retrieval budget: the long frame of `budget_figure`."""
         scores = {f"K={k}": self.scores(arm, retriever, k) for k in CURVE}
-        return self._spread(averages(long_frame(scores)))
+        return averages(long_frame(scores))
 
     def retrievers(self, arm: str = "light retrieval alone", k: int = 5) -> pd.DataFrame:
         """Average recall by retriever: the long frame of `retriever_figure`."""
-        return self._spread(averages(long_frame({name: self.scores(arm, name, k) for name in RETRIEVERS})))
+        return averages(long_frame({name: self.scores(arm, name, k) for name in RETRIEVERS}))
 
     def removals(self, retriever: str = "hybrid", k: int = 5, counting: Counting = "whole") -> pd.DataFrame:
         """Paired changes of average recall when a part of LIGHT is removed: the long frame of `ablation_figure`."""
         arms = [arm for arm in LIGHT_ARMS if arm == "light" or _removed(arm)]
         scores = {arm: self.scores(arm, retriever, k, counting) for arm in arms}
-        return self._spread(changes_of(scores, "light", seed=0))
+        return changes_of(scores, "light", seed=0)
 
     def figure(self, number: int) -> tuple[Figure, pd.DataFrame, str]:
         """Draw the question of Figure 3, 4 or 5 on the released benchmark; also returns the values and a caption."""
@@ -177,11 +187,6 @@ class ReleasedRecall:
         conversations = count(int(drawn["conversations"].sum()), "conversation")
         basis = f"{conversations}, n = {drawn['n'].sum()}. {_KEYS}"
         return figure, frame, f"Figure {number} on the released benchmark: {what}. {basis}"
-
-    def _spread(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Keep the tiers with several conversations, if any has."""
-        several = frame[frame["conversations"] > 1]
-        return frame if several.empty else several.reset_index(drop=True)
 
 
 def _recalled(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -249,7 +249,7 @@ def results(parameters: RunParameters, experiment: str) -> Results:
         recalls=recalls,
         partial=long_frame(partial),
         noted=long_frame(noted),
-        footer=footer_of(manifests, scores, parameters.protocol, losses),
+        footer=_with_note(footer_of(manifests, scores, parameters.protocol, losses), evaluation.truncation),
         evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )
 
@@ -344,6 +344,10 @@ def footer_of(
         losses=losses,
         interval="; ".join(f"{size} {note}" if len(intervals) > 1 else note for size, note in intervals.items()),
     )
+
+
+def _with_note(footer: Footer, note: str) -> Footer:
+    return replace(footer, memories=(*footer.memories, note)) if note else footer
 
 
 def _of_probe(records: Sequence[_Record], probe: Probe) -> _Record:

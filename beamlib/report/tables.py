@@ -37,6 +37,8 @@ ORDERING = (
 NOTHING = "–"
 """A cell without value: no question, nothing could be scored (the footer counts that), or the source lacks what the
 protocol needs (a note above the table names these cells)."""
+PARTIAL = "†"
+"""Marks a mean from which unscored questions are missing."""
 _CSV_PARTS = ("", " low", " high", " n", " conversations")
 
 _Row = Mapping[Any, Any]
@@ -84,7 +86,7 @@ def result_table(
         title,
         pd.DataFrame([row[lead:] for row in cells], columns=["Size", "Ability", *names][lead:]),
         (*footer.lines(), *([ORDERING] if ordering else [])),
-        (*mixed, *notes, *_not_computable(frame)),
+        (*mixed, *notes, *_partial(frame), *_not_computable(frame)),
         names=2 - lead,
         groups=("", "", *groups)[lead:] if groups else (),
         strong=[number for number, (_, ability) in enumerate(places) if ability == AVERAGE],
@@ -92,6 +94,17 @@ def result_table(
         frame=frame[[*COLUMNS, *(name for name in SERIES_FIELDS if name in frame)]],
         basis=footer,
     )
+
+
+def _partial(frame: pd.DataFrame) -> list[str]:
+    """Write a note on the series whose means leave out unscored questions."""
+    if "unscored" not in frame:
+        return []
+    missing = (
+        frame[(frame["ability"] == AVERAGE) & (frame["unscored"] > 0)].groupby("series", sort=False)["unscored"].sum()
+    )
+    series = ", ".join(f"{series_label(str(name))} {number}" for name, number in missing.items())
+    return [f"{PARTIAL} Partial: without the unscored questions ({series})."] if series else []
 
 
 def _not_computable(frame: pd.DataFrame) -> list[str]:
@@ -130,7 +143,8 @@ def _cell(row: _Row | None, most: Any = 0, *, intervals: bool = True) -> str:
     shown = with_interval(
         mean, row["low"] if intervals else float("nan"), row["high"], n if pd.isna(most) or most != 1 else None
     )
-    return f"{shown} (n = {int(n)})" if not pd.isna(n) and 1 < n < most else shown
+    shown = f"{shown} (n = {int(n)})" if not pd.isna(n) and 1 < n < most else shown
+    return f"{shown} {PARTIAL}" if row.get("unscored", 0) > 0 else shown
 
 
 def with_interval(mean: str, low: float, high: float, conversations: int | None) -> str:

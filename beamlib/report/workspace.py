@@ -221,6 +221,15 @@ class Workspace:
         else:
             display(ours)  # type: ignore[no-untyped-call]
 
+    def show_first(self, experiment: str) -> None:
+        """Show the averages of this run where models made it; the stand-in's stand in the section "This run" alone."""
+        if not self.parameters.models or not (self.parameters.confirm_cost or self.parameters.calls == "replay"):
+            return
+        measured = self.results(experiment)
+        table = result_table(measured.summary, f"This run, {self.parameters.size}", measured.footer, measured.manifests)
+        text = 'Models answered and judged in this run. Its averages come first; the section "This run" has the rest.'
+        display(Markdown(text), table)  # type: ignore[no-untyped-call]
+
     def evidence(self, measured: Results, what: str, name: str) -> Table:
         """Save the evidence recall of a run under `name` and give it back; `what` begins its title."""
         title = f"{what}, this run, {self.parameters.size}"

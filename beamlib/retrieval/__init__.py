@@ -33,10 +33,10 @@ FAISS. `splade`: learned sparse vectors."""
 
 @dataclass(frozen=True, slots=True)
 class Encoders:
-    """The models of the retrievers `dense` and `splade`; other retrievers ignore them.
+    """The models of the retrievers: `dense` serves `dense` and `hybrid`, `splade` the retriever of that name.
 
-    `dense` is `embedded` for the shipped table. Any other name, and `splade`, is a sentence-transformers model on the
-    hub or in a folder. The paper uses `BAAI/bge-small-en-v1.5` and the default of `splade`.
+    `dense` is `embedded` for the shipped table, or `minilm`. Any other name, and `splade`, is a sentence-transformers
+    model on the hub or in a folder. The paper uses `BAAI/bge-small-en-v1.5` and the default of `splade`.
     """
 
     dense: str = "embedded"
@@ -46,9 +46,9 @@ class Encoders:
         """Return the name, with a hash of its weights, of a retriever's encoder; None for `bm25`."""
         if retriever == "splade":
             return plugins().neural().encoder_name(self.splade, "splade")
-        if retriever == "dense" and self.dense != "embedded":
-            return plugins().neural().encoder_name(self.dense, "encoder")
-        return EMBEDDED_NAME if retriever in ("dense", "hybrid") else None
+        if retriever not in ("dense", "hybrid"):
+            return None
+        return EMBEDDED_NAME if self.dense == "embedded" else plugins().neural().encoder_name(self.dense, "encoder")
 
 
 _DEFAULT = Encoders()
@@ -62,7 +62,7 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
     if retriever == "hybrid":
         from beamlib.retrieval.hybrid import HybridIndex
 
-        return HybridIndex(documents, embedded_encoder())
+        return HybridIndex(documents, dense_encoder(encoders.dense))
     keys = [document.keys for document in documents]
     if retriever == "bm25":
         from beamlib.retrieval.sparse import SparseIndex

@@ -49,15 +49,16 @@ class _Reading:
     snapshots: list[Mapping[str, str]] = field(default_factory=list)
 
     def ask(self, phase: Phase, memory: Memory | Oracle | ModelError) -> list[Asked]:
-        """The questions of a round over what is recalled; recalling counts as retrieval, not as reading."""
-        probes = probes_of(self.episode, self.episode.rounds[phase])
+        """Put the questions of a round over what is recalled; recalling counts as retrieval, not as reading."""
+        asked = self.episode.rounds[phase]
+        probes = probes_of(self.episode, asked)
 
         def prompt(place: int, recalled: RetrievedContext) -> Prompt:
             variables = {"context": recalled.context, "question": probes[place].question}
             return Prompt(PROMPT, variables, about=probes[place].id)
 
         with self.meter.at("retrieval"):
-            return ask_probes(probes, memory, prompt)
+            return ask_probes(probes, memory, prompt, conversation_of(self.episode, asked.sessions))
 
 
 def probes_of(episode: Episode, one: Round) -> list[Probe]:

@@ -30,7 +30,6 @@ OVER_SESSIONS: tuple[MemeMemory, ...] = ("bm25", "dense")
 EVOLVING: tuple[MemeMemory, ...] = ("md-flat", "wiki", "dependencies")
 """Read session by session, and keep files; the others read the conversation so far at each round."""
 
-TOP_SESSIONS = 5
 _SPEAKERS = {"user": "USER", "assistant": "ASSISTANT"}
 _DEFAULT = Encoders()
 
@@ -71,7 +70,7 @@ class SessionSearch:
     def __init__(
         self,
         retriever: Literal["bm25", "dense"],
-        k: int = TOP_SESSIONS,
+        k: int = 5,
         window_tokens: int = 131_072,
         *,
         encoder: str = _DEFAULT.dense,
@@ -126,4 +125,4 @@ def session_search(memory: MemeMemory, parameters: ResolvedParameters) -> Sessio
     if memory not in ("bm25", "dense"):
         raise ValueError(f"{memory} does not search sessions")
     window, counter = parameters.reader_window, parameters.counter
-    return SessionSearch(memory, TOP_SESSIONS, window, encoder=parameters.encoder, counter=counter)
+    return SessionSearch(memory, parameters.k, window, encoder=parameters.encoder, counter=counter)

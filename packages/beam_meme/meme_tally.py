@@ -55,7 +55,7 @@ class _Pair:
         gold, verdict = self.loaded.gold.questions.get(answer.probe_id), self.verdicts.get(answer.probe_id)
         if gold is None or gold.phase != "after" or verdict is None or verdict.passed is None:
             return None
-        context, ids = self.record.context(answer.probe_id), frozenset(answer.message_ids)
+        context, ids = self.record.context(answer.probe_id), answer.whole_ids
         return stage_of(
             gold, self.loaded.gold, StageEvidence(verdict.passed, context, ids, self.places, self.snapshots)
         )

@@ -20,7 +20,7 @@ from beam_meme.episode_results import CONTEXTS, EpisodeContexts, total_spent
 from beam_meme.episode_running import PROMPT, answer_episode
 from beam_meme.episodes import VARIANTS
 from beam_meme.meme_judge import Verdict, judge_memories, to_judge
-from beam_meme.meme_memories import MEMORIES, OVER_SESSIONS, TOP_SESSIONS, MemeMemory
+from beam_meme.meme_memories import MEMORIES, OVER_SESSIONS, MemeMemory
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters
@@ -81,8 +81,7 @@ class Meme(Task):
         """The parameters that a memory rests on, with the variant of the episodes."""
         settings = settings_of(parameters, ("token_counter",)) | super().settings(arm, parameters)
         if arm in OVER_SESSIONS:
-            settings |= settings_of(parameters, ("reader_window", *(("encoder",) if arm == "dense" else ())))
-            settings["sessions"] = TOP_SESSIONS
+            settings |= settings_of(parameters, ("k", "reader_window", *(("encoder",) if arm == "dense" else ())))
         return {**settings, "variant": self.variant}
 
     def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:

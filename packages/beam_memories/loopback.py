@@ -29,6 +29,8 @@ from beamlib.text import WORDS
 
 LARGEST_REQUEST = 64 << 20
 """Bytes that the body of a request may have."""
+STRANGER_SECONDS = 15.0
+"""A connection that shows no token is closed after this time, or twice it."""
 _MOST_TEXTS = 2_048  # of one request for vectors, as at OpenAI
 _GRID = 2.0**20  # vectors are rounded, so that the order of a sum cannot move a byte of what rests on them
 _CODES = {Outcome.CONTEXT_LENGTH: "context_length_exceeded", Outcome.FILTERED: "content_filter"}
@@ -65,6 +67,8 @@ class Loopback:
         self._under_way, self._since, self._waited = 0, 0.0, 0.0
         self.ended = asyncio.Event()
         self._runner: web.AppRunner | None = None
+        self._admitted: set[Any] = set()
+        """Connections that have shown the token."""
 
     @property
     def model(self) -> str:
@@ -103,8 +107,7 @@ class Loopback:
         return self
 
     def __exit__(self, *error: object) -> None:
-        assert self._runner is not None
-        run(self._runner.cleanup())
+        run(self._end())
 
     async def _begin(self) -> None:
         app = web.Application(client_max_size=LARGEST_REQUEST)
@@ -116,6 +119,26 @@ class Loopback:
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        self._closing = asyncio.create_task(self._close_strangers())
+
+    async def _end(self) -> None:
+        assert self._runner is not None
+        self._closing.cancel()
+        await self._runner.cleanup()
+
+    async def _close_strangers(self) -> None:
+        """Close connections without a token after `STRANGER_SECONDS`: aiohttp would keep silent ones for ever."""
+        assert self._runner is not None and self._runner.server is not None
+        before: set[Any] = set()
+        while True:
+            await asyncio.sleep(STRANGER_SECONDS)
+            connections = set(self._runner.server.connections)
+            self._admitted &= connections
+            for connection in before & connections - self._admitted:
+                connection.force_close()
+                if connection.transport is not None:
+                    connection.transport.close()
+            before = connections
 
     async def _list(self, request: web.Request) -> web.Response:
         if not self._known(request):
@@ -125,7 +148,10 @@ class Loopback:
 
     def _known(self, request: web.Request) -> bool:
         shown = request.headers.get("Authorization", "").encode("utf-8", "replace")
-        return hmac.compare_digest(shown, f"Bearer {self.token}".encode())
+        known = hmac.compare_digest(shown, f"Bearer {self.token}".encode())
+        if known:
+            self._admitted.add(request.protocol)
+        return known
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         route: Route = request.path.removeprefix("/v1/")  # type: ignore[assignment]
@@ -143,6 +169,7 @@ class Loopback:
     async def _body(self, request: web.Request) -> dict[str, Any]:
         try:
             body = parse_json((await request.read()).decode())
+            to_json(body).encode()  # fails for a lone surrogate, which no file can contain
         except web.HTTPRequestEntityTooLarge:
             raise _Refused(413, "too_large", f"A request may have {LARGEST_REQUEST:,} bytes.") from None
         except ValueError as error:

@@ -88,7 +88,6 @@ def run_all(
     step: Annotated[
         str, typer.Option(help="Only one: check (print the cost), conversations, evaluate, notebooks, page.")
     ] = "",
-    announced: Annotated[bool, typer.Option("--announced", help="An earlier step printed and confirmed it.")] = False,
     figures: Annotated[
         str, typer.Option(help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
     ] = "",
@@ -126,10 +125,9 @@ def run_all(
                 **({"memory_timeout": memory_timeout} if memory_timeout else {}),
             },
             preset=preset or "default",
-            yes=yes or announced,
+            yes=yes,
         ),
         step,
-        announced=announced,
     )
 
 

@@ -22,6 +22,8 @@ from typing import NoReturn
 from beamlib.errors import UserError, shown
 from beamlib.llm import model as base
 
+_OF_PYTHON = ("PYTHON", "PATH", "LD_", "DYLD_")
+"""What a Python process may need of the environment to start."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN = "the same command goes on where this one stopped."
 _COMMANDS = re.compile(r"\x1b(?!\[[\d;]*[mAK])|[^\x1b\s -\x7e\xa0-\U0010ffff]")
@@ -63,6 +65,19 @@ def conclude(command: Callable[[], object]) -> NoReturn:
     raise SystemExit(code)
 
 
+def _start_tracker() -> None:
+    """Start Python's process for what worker processes share: it outlives a SIGHUP to all and inherits no key."""
+    environment = dict(os.environ)
+    os.environ.clear()
+    os.environ.update({name: value for name, value in environment.items() if name.startswith(_OF_PYTHON)})
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it keeps what is blocked
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+        os.environ.update(environment)
+
+
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Turn Ctrl-C, SIGTERM and SIGHUP in the block into `SystemExit` once pending replies have arrived.
@@ -82,11 +97,7 @@ def ended_by_signals() -> Iterator[None]:
             os.write(2, f"\nbeamlib: ending; replies under way have {base.SHUTDOWN_SECONDS:g} s to arrive\n".encode())
         raise SystemExit(128 + number)
 
-    # A process of Python's own, for what worker processes share, would die of a SIGHUP to all and complain: it starts
-    # with what is blocked here, and keeps it so.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    resource_tracker.ensure_running()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+    _start_tracker()
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     for number, handler in before.items():
         if handler != signal.SIG_IGN:

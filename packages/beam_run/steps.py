@@ -48,26 +48,23 @@ from beamlib.text import count
 CHECK = "check"
 
 
-def run(job: Job, step: str = "", *, announced: bool = False) -> None:
+def run(job: Job, step: str = "") -> None:
     """Run one step of the job, or all of them.
 
-    First the plan and its cost are printed and confirmed, unless they were `announced`. Nothing is sent, or written
-    into the run folder, until then. The step `check` ends after that.
+    First the plan and its cost are printed and confirmed. Nothing is sent, or written into the run folder, until then.
+    The step `check` ends after that.
     """
     if step not in ("", CHECK, *STEPS):
         raise UserError(f"--step: {step!r:.80} does not exist; choose one of {', '.join((CHECK, *STEPS))}.")
-    if announced:
-        planned = plan(job, job.folder)
-    else:
-        with temporary_folder("beamlib-run-all-") as place:
-            planned = plan(job, place)
-            _announce(job, planned)
-            changes: dict[str, object] = {"confirm_cost": confirm(planned, place)}
-            if job.endpoints.base_url:
-                changes["models"] = job.endpoints.path(planned.folder)
-                if planned.runs[0].authors == planned.runs[0].models:
-                    changes["authors"] = changes["models"]
-        planned = planned.agreed(changes)
+    with temporary_folder("beamlib-run-all-") as place:
+        planned = plan(job, place)
+        _announce(job, planned)
+        changes: dict[str, object] = {"confirm_cost": confirm(planned, place)}
+        if job.endpoints.base_url:
+            changes["models"] = job.endpoints.path(planned.folder)
+            if planned.runs[0].authors == planned.runs[0].models:
+                changes["authors"] = changes["models"]
+    planned = planned.agreed(changes)
     first, suites = planned.runs[0], [suite.shown.models for suite in planned.suites]
     with guard_run(planned.folder, first.models, first.authors, *suites):
         for name, work in STEPS.items():
@@ -141,7 +138,7 @@ def evaluation(job: Job, planned: RunPlan) -> None:
 
 
 def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
-    """Yield a line for each arm with unscored answers, how many and why, then an example of each reason."""
+    """Yield a line for each arm with unscored answers, how many and why, examples, and other doubts."""
     examples: dict[str, None] = {}
     for name, judgements in evaluated.judgements.items():
         scores = score_run(judgements, evaluated.parameters.protocol)
@@ -150,6 +147,8 @@ def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
             examples[shorten(str(scores.loc[scores["unscored"] != "", "unscored"].iloc[0]), 300)] = None
             yield f"{name}: {sum(reasons.values()):,} of {len(scores):,} unscored ({why})"
     yield from (f"unscored, for example: {example}" for example in list(examples)[:3])
+    if evaluated.truncation:
+        yield evaluated.truncation
 
 
 def _notebooks_of(planned: RunPlan) -> list[Work]:

@@ -118,7 +118,7 @@ def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
     if options.calls not in get_args(Mode):
         raise UserError(f"--calls: {options.calls!r:.80} does not exist; choose one of {', '.join(get_args(Mode))}.")
     for name in options.settings:
-        if name == "size":
+        if name not in _OPTIONS and name in RunParameters.model_fields and name not in task.used_parameters():
             raise UserError(f"--set {name}: it bears on nothing in {task.title}; leave it out.")
         if name in _OPTIONS:
             raise UserError(f"--set {name}: this parameter has an option of its own; give {_OPTIONS[name]}.")

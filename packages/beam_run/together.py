@@ -83,9 +83,11 @@ def _averages(path: Path) -> dict[str, str]:
     frame = pd.read_csv(path, comment="#")
     average = frame[frame["ability"] == "average"].iloc[0]
     series = [name for name in frame.columns if f"{name} low" in frame.columns]
+    most = max(average[f"{name} n"] for name in series)
     return {
         name: NOTHING
         if pd.isna(average[name])
         else with_interval(f"{average[name]:.3f}", *(average[f"{name} {part}"] for part in _SPREAD))
+        + (f", {most - average[f'{name} n']:.0f} of {most:.0f} unscored" if average[f"{name} n"] < most else "")
         for name in series
     }

@@ -22,7 +22,9 @@ from beamlib.files import sha256_of_file
 from beamlib.params import Preset, usual_parameters
 from beamlib.scoring.measured import ARMS
 from beamlib.scoring.protocols import PROTOCOLS
+from browser_driver import find_browser, open_browser
 from commands import Call, beamlib
+from page_picture import PICTURE, difference, draw
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +70,15 @@ def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> Non
     assert len(json.loads((run / "claims.json").read_text())) == 118
     assert page.count("<details") >= 10
     assert "offline stand-in, not a language model" in page
+
+
+def test_the_readme_shows_the_page_as_it_looks(run: Path, tmp_path: Path) -> None:
+    if (program := find_browser()) is None:
+        pytest.skip("no browser is installed: apt-get install chromium")
+    with open_browser(program) as browser:
+        draw(browser, run, tmp_path / "page.png")
+    # Another layout; then run: python tests/page_picture.py
+    assert difference(tmp_path / "page.png", PICTURE) < 0.02
 
 
 def test_a_second_run_gives_the_same_conversation_tables_and_figures(run: Path, called: Call) -> None:

@@ -204,3 +204,11 @@ def test_at_a_terminal_it_is_asked(place: Path, tmp_path: Path) -> None:
         assert server.connections == 0 and not (tmp_path / "out").exists()
         assert "Make these calls?" in at_a_terminal("y", *arguments, models).stdout
         assert server.requests
+
+
+def test_several_conversations_are_usual_only_where_nothing_is_paid(tmp_path: Path) -> None:
+    job = Job(None, ["100k", "1m"], NAME, 0, "paper", "", {}, False, Endpoints())
+    assert plan(job, tmp_path).conversations == {"100K": 5, "1M": 1}
+    assert plan(replace(job, conversations=2), tmp_path).conversations == {"100K": 2, "1M": 2}
+    authors = models_file(tmp_path / "authors.json", "http://127.0.0.1:9/v1")
+    assert plan(replace(job, authors=authors), tmp_path).conversations == {"100K": 1, "1M": 1}

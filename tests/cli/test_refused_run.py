@@ -95,8 +95,14 @@ def test_a_run_whose_first_calls_are_all_refused_alike_ends_and_says_how_to_go_o
 def test_a_refused_run_has_notebooks_and_page(command: tuple[list[str | Path], ScriptedServer], run: Path) -> None:
     done = beamlib(*command[0])
     assert done.returncode == 0, done.stdout + done.stderr
+    first = []
     for name in EVALUATION:
-        assert "<td>NaN</td>" not in (run / f"notebooks/100k-m/{name}.html").read_text()
+        page = (run / f"notebooks/100k-m/{name}.html").read_text()
+        assert "<td>NaN</td>" not in page
+        if "Models answered and judged in this run." in page:  # what models made comes first
+            assert page.index("Models answered and judged") < page.index("<h2 id=")
+            first.append(name)
+    assert first == [name for name in EVALUATION if name[:2] in ("06", "07", "08", "09")]
     assert (run / "index.html").is_file()
     table = (run / "tables/100k-m/table1_main_results.md").read_text()
     assert "–" in table and "refused" in table and "nan" not in table

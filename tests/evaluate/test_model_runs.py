@@ -19,13 +19,15 @@ import pytest
 import yaml
 
 import beamlib
+from beam_run.steps import unscored_lines
 from beamlib.errors import UserError
-from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.arms import Arm, arms_of
 from beamlib.evaluate.calling import recording_command
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.model import Outcome
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
+from beamlib.report.results import results
 from scripted_server import Answer, Faults, ScriptedServer, completion
 from steady_replies import steady_reply
 
@@ -80,6 +82,27 @@ def recorded(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
         assert not server.repeated()
         assert len({request.hash for request in server.requests}) == len(server.requests)
         return root / "run", models, len(server.requests)
+
+
+@pytest.mark.usefixtures("one_worker")
+@pytest.mark.parametrize("window", [300, 0])
+def test_an_endpoint_that_cuts_without_a_word_is_named(window: int, repo_root: Path, tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> Answer:
+        whole = completion(body, steady_reply(body))
+        if window:
+            whole["usage"]["prompt_tokens"] = min(whole["usage"]["prompt_tokens"], window)
+        return Answer(whole)
+
+    with ScriptedServer(reply) as server:
+        models = models_file(server, tmp_path / "models.yaml")
+        chosen = parameters(repo_root, tmp_path / "run", models)
+        evaluate(chosen, arms_of(chosen, ["main"]), quiet=True)
+    measured = results(chosen.model_copy(update={"calls": "replay"}), "main")
+    warned = [line for line in measured.footer.lines() if "seems to cut long requests without a word" in line]
+    assert warned == ([measured.evaluation.truncation] if window else [])
+    assert warned == [line for line in unscored_lines(measured.evaluation) if "cut" in line]
+    if window:
+        assert warned[0].startswith("The endpoint of scripted counts at most 300 input tokens")
 
 
 @pytest.mark.usefixtures("one_worker")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,11 +17,12 @@ import yaml
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
+from beamlib.llm.call_store import CallStore
 from beamlib.llm.model import run
 from beamlib.llm.spending import LEDGER, LIMIT, SpendingLimit, limited, reserve, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from commands import beamlib
-from scripted_server import ScriptedServer
+from scripted_server import Answer, ScriptedServer, completion
 from steady_replies import steady_reply
 
 DEAR = {"input_price": 1_000.0, "output_price": 1_000.0, "max_output_tokens": 60}
@@ -99,6 +101,32 @@ def test_what_is_stored_counts_before_anything_is_called(tmp_path: Path, repo_ro
         assert len(server.requests) == before
         with limited(Path(chosen.run), models):  # what is held costs nothing
             evaluate(chosen, ARMS[:1], quiet=True)
+
+
+def _absurd(body: dict[str, Any]) -> Answer:
+    reply = completion(body, steady_reply(body))
+    return Answer(
+        {**reply, "usage": {"prompt_tokens": 10**15, "completion_tokens": 10**15, "total_tokens": 2 * 10**15}}
+    )
+
+
+def test_token_counts_that_cannot_be_are_bounded_and_named(
+    tmp_path: Path, repo_root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with ScriptedServer(_absurd) as server:
+        models = dear(server, tmp_path / "models.yaml", input_price=0.01, output_price=0.01)
+        chosen = parameters(tmp_path, repo_root, models)
+        set_spending_limit(5)
+        with limited(Path(chosen.run), models):
+            evaluate(chosen, ARMS[:1], quiet=True)
+        sent = sum(len(json.dumps(request.body)) for request in server.requests)
+    (path,) = (Path(chosen.run) / "calls").rglob("*.sqlite")
+    with CallStore(path, read_only=True) as store:
+        calls = [call for _, call in store.calls()]
+    assert sum(call.input_tokens for call in calls) <= sent + 2_000 * len(calls)
+    assert max(call.output_tokens for call in calls) < 1_000
+    printed = capfd.readouterr().err
+    assert printed.count("1,000,000,000,000,000 tokens in a request of") == len({call.role for call in calls})
 
 
 def test_models_without_prices_cannot_be_limited(tmp_path: Path) -> None:

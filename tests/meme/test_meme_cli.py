@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from beam_meme import cli
 from beam_meme.episode_files import write_episodes
+from beam_meme.episode_results import CONTEXTS
 from beam_meme.meme_memories import MEMORIES
 from beam_meme.task import Meme, open_meme
 from beam_run.task_options import TaskOptions, recording_command, run_command, score_command
@@ -50,6 +51,17 @@ def test_an_order_is_fulfilled_by_the_stand_in(data: Path, tmp_path: Path, capsy
     assert "score them with: beamlib meme score --data" in said
     assert list(ran.records("rag")) == ["sw_001"]
     assert (tmp_path / "meme/nofiller/rag/answers.jsonl").exists()
+
+
+@pytest.mark.parametrize("memory", ["bm25", "dense", "rag", "light", "dependencies"])
+def test_k_acts_on_every_memory_that_retrieves(memory: str, data: Path, tmp_path: Path) -> None:
+    contexts = []
+    for k in (1, 4):
+        settings = SETTINGS | {"k": k}
+        order = TaskOptions(data, tmp_path / str(k), arms=[memory], most=1, settings=settings, quiet=True)
+        (record,) = run_command(NOFILLER, order).records(memory, CONTEXTS)["sw_001"]
+        contexts.append(record.contexts)
+    assert contexts[0] != contexts[1]
 
 
 def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
@@ -153,6 +165,8 @@ def fields(order: TaskOptions) -> dict[str, Any]:
         ({"calls": "maybe"}, "--calls: 'maybe' does not exist"),
         ({"most": -1}, "--conversations: -1 is less than 0"),
         ({"settings": {"size": "100k"}}, "--set size: it bears on nothing in MEME"),
+        ({"settings": {"chunk_size": 3}}, "unknown parameter 'chunk_size'"),
+        ({"settings": {"judge_repeats": 3}}, "--set judge_repeats: it bears on nothing in MEME"),
         ({"settings": {"run": "x"}}, "--set run: this parameter has an option of its own; give --name"),
         ({"settings": {"k": 0}}, "parameter 'k'"),
         ({"backbone": "one"}, "--backbone: name the models file"),

@@ -113,7 +113,9 @@ def test_a_missing_install_names_the_parameter(monkeypatch: pytest.MonkeyPatch, 
 def test_the_shipped_table_needs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     assert dense_encoder("embedded") is embedded_encoder()
-    assert Encoders().used("dense") == Encoders(dense="other").used("hybrid") == "embedded-minilm-256"
+    assert Encoders().used("dense") == Encoders().used("hybrid") == "embedded-minilm-256"
+    with pytest.raises(UserError, match="encoder is 'minilm', which needs sentence-transformers"):
+        Encoders(dense="minilm").used("hybrid")
     assert Encoders().used("bm25") is None
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
+import socket
 import struct
 import urllib.error
 import urllib.request
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import openai
 import pytest
@@ -18,6 +21,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from beam_memories import loopback
 from beam_memories.loopback import LARGEST_REQUEST, Loopback
 from beamlib.evaluate.calling import open_models, resolved
 from beamlib.llm.call_store import CallStore
@@ -99,6 +103,7 @@ def client(served: Loopback) -> openai.OpenAI:
         ("chat/completions", chat(model="gpt-4o"), None, 404, "model_not_found"),
         ("chat/completions", b"{", None, 400, "invalid_request"),
         ("chat/completions", b"[" * 100_000, None, 400, "invalid_request"),
+        ("chat/completions", chat("\ud800"), None, 400, "invalid_request"),
         ("chat/completions", b" " * (LARGEST_REQUEST + 1), None, 413, "too_large"),
         ("embeddings", {"model": "embedded-minilm-256", "input": [[1, 2]]}, None, 400, "invalid_request"),
         ("embeddings", {"model": "embedded-minilm-256", "input": ["a"] * 2_049}, None, 400, "invalid_request"),
@@ -235,6 +240,53 @@ def test_a_call_that_fails_for_good_is_counted_and_replayed(tmp_path: Path, repo
                     client(served).chat.completions.create(**chat())
                 assert (served.failed, served.passing, served.fatal) == (1, None, None)
         assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error_body("Unsupported parameter: 'response_format'", "unsupported_parameter"),
+        {"error": {"message": "response_format is not supported", "param": "response_format", "code": None}},
+        {"error": {"message": "Extra inputs are not permitted: response_format"}},
+        {"error": {"message": "tools are not supported by this model", "param": "tools"}},
+    ],
+)
+def test_a_refusal_of_what_a_memory_wrote_is_that_calls_alone(
+    refusal: dict[str, Any], tmp_path: Path, repo_root: Path
+) -> None:
+    with (
+        ScriptedServer(lambda body: Answer(refusal, 400) if "response_format" in body else "fine") as server,
+        opened(tmp_path, repo_root, endpoint(server)) as served,
+    ):
+        for n in range(7):  # more than the first calls that end a run where all are refused
+            status, body = asked(served, "chat/completions", chat(f"{n}", response_format={"type": "json_object"}))
+            assert status == 400 and "of the run" not in body["error"]["message"]
+        assert asked(served, "chat/completions", chat("plain"))[0] == 200
+        assert (served.failed, served.fatal) == (7, None)
+
+
+def test_a_field_of_the_models_file_that_is_refused_is_left_out(tmp_path: Path, repo_root: Path) -> None:
+    refusal = Answer(error_body("Unsupported parameter: 'seed'", "unsupported_parameter"), 400)
+    with (
+        ScriptedServer(lambda body: refusal if "seed" in body else "fine") as server,
+        opened(tmp_path, repo_root, endpoint(server, seed=1)) as served,
+    ):
+        assert asked(served, "chat/completions", chat())[0] == 200
+
+
+def test_connections_without_a_token_are_closed(
+    server: ScriptedServer, tmp_path: Path, repo_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loopback, "STRANGER_SECONDS", 0.2)
+    with opened(tmp_path, repo_root, endpoint(server)) as served:
+        place = urlsplit(served.base_url)
+        silent = socket.create_connection((place.hostname, place.port), timeout=20)
+        ours = http.client.HTTPConnection(str(place.hostname), place.port, timeout=20)
+        for n in range(2):
+            token = {"Authorization": f"Bearer {served.token}"}
+            ours.request("POST", "/v1/chat/completions", json.dumps(chat(f"{n}")), token)
+            assert ours.getresponse().read()
+            assert n or silent.recv(1) == b"", "closed by the endpoint"
 
 
 @pytest.mark.usefixtures("short_pauses")

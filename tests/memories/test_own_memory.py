@@ -16,7 +16,7 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key
-from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.arms import Arm, own_arm
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.model import ModelError, Outcome
@@ -81,9 +81,26 @@ def parameters(file: Path, name: str, root: Path) -> RunParameters:
 def test_it_stands_in_the_main_table(file: Path, repo_root: Path) -> None:
     found = results(parameters(file, "Newest", repo_root), "main")
     assert found is not None
-    assert "own-Newest" in set(found.summary["series"])
+    assert "own-newest" in set(found.summary["series"])
     assert found.footer.unscored == 0
-    assert all(answer.message_ids == (24, 25) for answer in found.evaluation.answers["own-Newest"])
+    assert all(answer.message_ids == (24, 25) for answer in found.evaluation.answers["own-newest"])
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('name = "tidy"', "own-tidy"),
+        ('name: str = "tidy-2"', "own-tidy-2"),
+        ('name = "../up"', "own-Memory"),
+        ('name = "a" + "b"', "own-Memory"),
+        ("pass", "own-Memory"),
+        ("name = (", "own-Memory"),
+    ],
+)
+def test_the_arm_bears_the_name_that_the_class_gives_itself(line: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"class Memory:\n    {line}\n")
+    assert own_arm(f"{tmp_path}/mine.py:Memory").name == name
+    assert "called" not in Arm(memory="own", target="mine.py:Memory").model_dump()  # as earlier versions recorded it
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -92,8 +109,8 @@ def test_a_changed_file_is_asked_again(file: Path, repo_root: Path) -> None:
     first = evaluate(chosen, _own(chosen), quiet=True)
     file.write_text(NEWEST.replace("pairs[-1]", "pairs[0]"))
     second = evaluate(chosen, _own(chosen), quiet=True)
-    assert first.answers["own-Newest"][0].message_ids == (24, 25)
-    assert second.answers["own-Newest"][0].message_ids == (0, 1)
+    assert first.answers["own-newest"][0].message_ids == (24, 25)
+    assert second.answers["own-newest"][0].message_ids == (0, 1)
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -142,7 +159,7 @@ def test_the_example_of_the_how_to_runs_as_it_stands(tmp_path: Path, repo_root: 
     found = results(chosen, "main")
     assert found is not None
     average = found.evidence[found.evidence["ability"] == "average"].set_index("series")["mean"]
-    assert average["none"] < average["own-Overlap"] < average["oracle"]
+    assert average["none"] < average["own-overlap"] < average["oracle"]
 
 
 @pytest.mark.parametrize(
@@ -378,11 +395,11 @@ def test_a_memory_loses_its_own_arm_only(hostile: str, file: Path, repo_root: Pa
     chosen = parameters(file, "Hostile", repo_root)
     rag = Arm(memory="rag", retriever="bm25", k=2)
     found = evaluate(chosen, [*_own(chosen), rag], quiet=True)
-    assert {answer.unscored for answer in found.answers["own-Hostile"]} == {
+    assert {answer.unscored for answer in found.answers["own-hostile"]} == {
         "memory lost: Hostile: recall: its process ended (exit code 0)",
         "memory lost: Hostile: not asked, 4 processes were lost (Hostile: recall: its process ended (exit code 0))",
     }
-    assert all(answer.transient for answer in found.answers["own-Hostile"])
+    assert all(answer.transient for answer in found.answers["own-hostile"])
     other = chosen.model_copy(update={"run": f"{chosen.run}-without"})
     assert evaluate(other, [rag], quiet=True).answers[rag.name] == found.answers[rag.name]
 

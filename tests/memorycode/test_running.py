@@ -244,6 +244,7 @@ def test_nothing_is_called_without_confirmation(memorycode_data: Path, tmp_path:
         ({"calls": "maybe"}, "--calls: 'maybe' does not exist"),
         ({"most": -1}, "--conversations: -1 is less than 0"),
         ({"settings": {"size": "100k"}}, "--set size: it bears on nothing in MemoryCode"),
+        ({"settings": {"judge_repeats": 3}}, "--set judge_repeats: it bears on nothing in MemoryCode"),
         ({"settings": {"run": "x"}}, "--set run: this parameter has an option of its own; give --name"),
         ({"settings": {"k": 0}}, "parameter 'k'"),
         ({"backbone": "one"}, "--backbone: name the models file"),

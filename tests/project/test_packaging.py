@@ -69,7 +69,7 @@ def test_binder_installs_what_run_all_does(repo_root: Path, project: dict[str, d
     assert SpecifierSet(project["project"]["requires-python"]).contains(f"{python}.0")
 
 
-@pytest.mark.parametrize("script", ["run_all.sh", "run_tests.sh", ".ci/run", "scripts/venv.sh", "scripts/step.sh"])
+@pytest.mark.parametrize("script", ["run_all.sh", "run_tests.sh", ".ci/run", "scripts/venv.sh"])
 def test_scripts_parse_and_can_be_run(repo_root: Path, script: str) -> None:
     subprocess.run(["bash", "-n", repo_root / script], check=True)
     assert script.startswith("scripts/") or os.access(repo_root / script, os.X_OK)
@@ -84,8 +84,7 @@ def test_the_scripts_refuse_another_python(repo_root: Path, tmp_path: Path) -> N
     for name in ("run_all.sh", "pyproject.toml"):
         (tmp_path / name).write_bytes((repo_root / name).read_bytes())
     (tmp_path / "scripts").mkdir()
-    for name in ("venv.sh", "step.sh"):
-        (tmp_path / "scripts" / name).write_bytes((repo_root / "scripts" / name).read_bytes())
+    (tmp_path / "scripts/venv.sh").write_bytes((repo_root / "scripts/venv.sh").read_bytes())
     done = subprocess.run(
         ["bash", tmp_path / "run_all.sh"], env={**os.environ, "PYTHON": "/bin/false"}, capture_output=True, text=True
     )

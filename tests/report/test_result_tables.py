@@ -180,6 +180,14 @@ def test_fewer_conversations_than_the_others_are_told() -> None:
     )
 
 
+def test_a_mean_without_its_unscored_questions_is_marked() -> None:
+    table = result_table(run_frame().assign(unscored=[1, 0, 0]), "T", run_footer())
+    assert table.to_markdown().count("†") == 2
+    assert "0.412 [0.38, 0.45] †" in table.to_markdown()
+    assert "† Partial: without the unscored questions (light-hybrid-k5 1)." in table.to_markdown()
+    assert "†" not in result_table(run_frame().assign(unscored=0), "T", run_footer()).to_markdown()
+
+
 def test_html_is_marked_up_and_escaped() -> None:
     table = result_table(published_long("table9"), "K < 20 & more", published_footer("<b>model</b>"))
     html = table.to_html()
@@ -235,7 +243,7 @@ def test_the_footer_names_the_indexes_and_what_is_searched() -> None:
     ]
     made = footer(runs, protocol="paper", n_questions=1, unscored=0, interval="none")
     assert made.lines()[-1] == (
-        "Retrieval: hybrid is words and the shipped vectors; dense is vectors by bge-small; RAG searches pairs; LIGHT "
+        "Retrieval: hybrid is words and vectors by bge-small; dense is vectors by bge-small; RAG searches pairs; LIGHT "
         "searches the keys of pairs, and has working memory, scratchpad and noise filter of its own."
     )
     assert "Retrieval" not in " ".join(

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from beam_memories import transformer
 from beamlib.errors import UserError
-from beamlib.retrieval import SHIPPED, Document, Index, build_index, embedded_encoder
+from beamlib.retrieval import SHIPPED, Document, Encoders, Index, build_index, embedded_encoder
 from beamlib.retrieval.base import best_hits, standardised
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.sparse import SparseIndex, tokenize
@@ -84,6 +86,28 @@ def test_position_decides_nothing(retriever: str, documents: list[tuple[str, ...
     hits, others = straight.search(query, len(documents)), shuffled.search(query, len(documents))
     assert [documents[hit.owner] for hit in hits] == [documents[order[hit.owner]] for hit in others]
     assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in others], abs=1e-5)
+
+
+class _Letters:
+    """An encoder that tells texts apart by their first letter alone."""
+
+    name, dim = "letters", 26
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            row[ord(text[:1].lower() or "z") % 26] = 1
+        return vectors
+
+
+def test_the_encoder_serves_hybrid_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformer, "dense_encoder", lambda name: {"minilm": _Letters()}[name])
+    texts = ("boiler", "cat", "dog")
+    documents = [Document((text,), (text,), text) for text in texts]
+    by_letters = build_index(documents, "hybrid", Encoders("minilm")).search("cucumber", 3)
+    assert texts[by_letters[0].owner] == "cat" and by_letters[0].score > by_letters[1].score
+    shipped = build_index(documents, "hybrid").search("cucumber", 3)
+    assert [hit.score for hit in shipped] != [hit.score for hit in by_letters]
 
 
 def test_constant_scores_do_not_count() -> None:

@@ -20,18 +20,18 @@ import pytest
 import yaml
 
 from beam_run.cluster import use_cluster
-from beam_run.cluster.journal import JournalStore, replies
+from beam_run.cluster.journal import JournalStore, merge, replies
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import Evaluation, evaluate
-from beamlib.llm.call_store import StoredCall
+from beamlib.llm.call_store import CallStore, StoredCall
+from beamlib.llm.model import Outcome
 from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 
 pytest.importorskip("distributed", reason="dask.distributed is not installed (the extra 'cluster')")
-dask = pytest.importorskip("dask")
 psutil = pytest.importorskip("psutil")
 addresses = pytest.importorskip("beam_run.cluster.addresses")
 
@@ -150,10 +150,8 @@ def at_work() -> tuple[psutil.Process, psutil.Process]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beam_run.cluster.lease.PATIENCE", 2.0)
-    with dask.config.set({"distributed.scheduler.worker-ttl": "3s"}):
-        yield
 
 
 @pytest.mark.usefixtures("impatient")
@@ -369,6 +367,29 @@ def test_a_reply_after_one_that_a_full_disk_tore_is_kept(tmp_path: Path) -> None
     journal.journal.write_bytes(b'["torn')
     journal.put("key", StoredCall(**about, time="2026-11-23T16:00:00+00:00"))
     assert [key for _, key, _ in replies(journal.journal)] == ["key"]
+
+
+def test_a_failure_that_may_pass_never_hides_a_reply(tmp_path: Path) -> None:
+    """Clocks differ: the worker that failed may have written the later time."""
+    about: dict[str, Any] = dict.fromkeys(("role", "conversation", "step", "about", "model", "base_url"), "one")
+    store = tmp_path / "100K-1.sqlite"
+    CallStore(store, run_id="1").close()
+    reply = StoredCall(**about, text="paid", time="2026-11-23T16:00:00+00:00")
+    failure = StoredCall(**about, outcome=Outcome.UNAVAILABLE, message="down", time="2026-11-23T17:00:00+00:00")
+    for calls in ((reply,), (failure,), ()):  # of workers, each of which reads what those before it wrote
+        journal = JournalStore(store, run_id="1")
+        if calls == (failure,):
+            assert journal.get("key") == reply
+        for call in calls:
+            journal.put("key", call)
+    assert JournalStore(store, run_id="1").get("key") == reply
+    assert merge(store, "1") == 2
+    late = JournalStore(store, run_id="1")
+    late.put("key", failure)
+    assert late.get("key") == reply
+    merge(store, "1")
+    with CallStore(store, read_only=True) as merged:
+        assert merged.get("key") == reply
 
 
 RUNS = """

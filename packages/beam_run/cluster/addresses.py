@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import dask
 import yaml
-from distributed import Client, LocalCluster, Security
+from distributed import Client, LocalCluster, Security, WorkerPlugin
 from distributed.comm import connect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+import beam_run.cluster.lease as lease
 from beamlib.errors import UserError
 from beamlib.files import read_text, temporary_folder
+from beamlib.llm.keys import keep_keys, kept_keys
 
 _CONNECT = 30  # seconds until a scheduler has to answer
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:\d+")
@@ -34,6 +36,16 @@ class JobQueue(BaseModel):
     ]
     workers: int = Field(ge=1, le=10_000)
     options: dict[str, Any] = {}
+
+
+class _Keys(WorkerPlugin):  # type: ignore[misc]  # has no types
+    """Gives local workers, those too that replace others, the keys that this process has read."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self._keys = keys
+
+    def setup(self, worker: object) -> None:
+        keep_keys(self._keys)
 
 
 class _Kept:
@@ -79,7 +91,13 @@ def cluster_of(given: str) -> Iterator[tuple[Client, int]]:
 
 @contextmanager
 def _begun(given: str) -> Iterator[tuple[Client, int]]:
-    with temporary_folder("beamlib-dask-") as place, dask.config.set({"temporary-directory": str(place)}):
+    with (
+        temporary_folder("beamlib-dask-") as place,
+        dask.config.set(
+            # Dask itself waits five minutes for a worker that is frozen.
+            {"temporary-directory": str(place), "distributed.scheduler.worker-ttl": f"{lease.PATIENCE:.0f}s"}
+        ),
+    ):
         if local := _LOCAL.fullmatch(given):
             workers = int(local[1])
             # Encrypted with temporary keys: whoever reaches a scheduler can run code on its workers.
@@ -90,6 +108,8 @@ def _begun(given: str) -> Iterator[tuple[Client, int]]:
                 ) as cluster,
                 Client(cluster, set_as_default=False) as client,
             ):  # fmt: skip
+                if keys := kept_keys():  # encrypted, to processes of this machine
+                    client.register_plugin(_Keys(keys))
                 yield client, workers
         elif _ADDRESS.fullmatch(given):
             with _connected(given) as client:

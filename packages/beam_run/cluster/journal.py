@@ -37,16 +37,17 @@ class JournalStore(CallStore):
     def __init__(self, path: Path, *, run_id: str) -> None:
         super().__init__(path, read_only=True, run_id=run_id)
         self.journal = path.with_name(f"{path.stem}.{uuid.uuid4().hex}{ENDING}")
-        self._held = {key: (run, call) for journal in journals(path) for run, key, call in replies(journal)}
+        self._held = {key: (run, call) for run, key, call in _merged(journals(path))}
         self._shown = 0.0
 
     def get(self, key: str, *, of_run: bool = False) -> StoredCall | None:
         """Return the call under `key`, if any; with `of_run` only a call of this run."""
         with self._lock:
             held = self._held.get(key)
-        if held is not None and (not of_run or held[0] == self.run_id):
-            return held[1]
-        return super().get(key, of_run=of_run)
+        if held is None or (of_run and held[0] != self.run_id):
+            return super().get(key, of_run=of_run)
+        earlier = super().get(key, of_run=of_run) if held[1].transient else None
+        return earlier or held[1]
 
     def claim(self) -> bool:
         """Return False: the worker has a lease instead."""
@@ -86,14 +87,23 @@ def replies(journal: Path) -> Iterator[tuple[str, str, StoredCall]]:
                 continue
 
 
+def _merged(paths: list[Path]) -> list[tuple[str, str, StoredCall]]:
+    """Return run, key and call of all lines in the order in which later ones count: a reply counts over any failure.
+
+    Times alone would not do: the clocks of machines differ, and a late failure costs nothing.
+    """
+    lines = (line for path in paths for line in replies(path))
+    return sorted(lines, key=lambda line: (line[2].outcome is None, not line[2].transient, line[2].time))
+
+
 def merge(path: Path, run_id: str) -> int:
     """Merge all journals of the store at `path` into it and remove them; return the number of calls.
 
     The store is changed in a local copy and then replaced atomically, so the shared folder needs no locks. After a
     kill, the journals remain and are merged again.
     """
-    found = journals(path)
-    calls = sorted(((key, call) for one in found for _, key, call in replies(one)), key=lambda item: item[1].time)
+    merging = journals(path)
+    calls = [(key, call) for _, key, call in _merged(merging)]
     if calls:
         with temporary_folder("beamlib-merge-") as place:
             copy = place / path.name
@@ -104,7 +114,7 @@ def merge(path: Path, run_id: str) -> int:
             new = path.with_name(path.name + ".new")
             shutil.copy2(copy, new)
             new.replace(path)
-    for journal in found:
+    for journal in merging:
         journal.unlink(missing_ok=True)
     return len(calls)
 

@@ -22,6 +22,7 @@ from beam_run.plugins import register_packages
 from beamlib.errors import UserError
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, temporary_folder
+from beamlib.llm.keys import close_process
 from beamlib.processes import Pool, can_fork, process_pool
 
 MARK = ".cluster"
@@ -86,6 +87,7 @@ def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> A
             "same checkout."
         )
     register_packages()
+    close_process()  # its environment may have the keys
     # A nanny's workers may not begin processes, lest they be left behind: ours end with their parent.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     try:
