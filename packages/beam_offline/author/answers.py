@@ -16,7 +16,7 @@ from beamlib.text import count_tokens
 
 _OWN_DO, _OWN_DO_LONG = 0.9, 0.4
 """How often advice outside the first list is the strand's own; else a general act. Users always speak of the former."""
-_MATTERS: Mapping[Size, int] = {"100K": 0, "500K": 1, "1M": 3, "10M": 3}
+_MATTERS: Mapping[Size, int] = {"100K": 0, "500K": 1, "1M": 5, "10M": 5}
 """How often what was told before may be named, for once each thing of the strand: the longer, the more it is."""
 _NAMED = 3  # people that an answer speaks of
 _TIMED = re.compile(
