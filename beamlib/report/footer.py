@@ -49,8 +49,7 @@ def measured(name: str) -> pd.DataFrame:
 
     `agreement`: how evidence recall ranks. Columns: size; `over` (the abilities under one arm, or the arms); part (the
     arm and K, or K); spearman; n (ranked items); generated and released (conversations of that size). `easiness`: the
-    evidence recall of LIGHT's hybrid index. Columns: size; k; generated and released (recall); generated_n and
-    released_n (conversations).
+    evidence recall of LIGHT's hybrid index at K = 5 and 15, and n, the number of conversations, of both.
     """
     return pd.read_csv(StringIO(files("beamlib.report").joinpath(f"{name}.csv").read_text("utf-8")))
 
@@ -68,17 +67,18 @@ def fitness(origin: str) -> str:
     return (
         f"{fit}. How far conclusions carry over: by evidence recall (light and rag, bm25 and hybrid, K = 5 and 15) "
         f"they rank the abilities as the released conversations do with Spearman's {ranges['abilities']}, and the four "
-        f"methods with {ranges['arms']} ({first['size']}, {first.generated} generated, {first.released} released). Of the evidence, LIGHT's hybrid index finds at K = 5 and 15: {_easiness()}."
+        f"methods with {ranges['arms']} ({first['size']}, {first.generated} generated, {first.released} released). "
+        f"How easy they are, by the share of the evidence that LIGHT's hybrid index finds at K = 5 and 15: "
+        f"{_easiness()}."
     )
 
 
 def _easiness() -> str:
     """Say for each tier how much of the evidence is found in generated and in released conversations."""
     return "; ".join(
-        f"{size} {'/'.join(f'{own:.2f}' for own in part.generated)} here and "
-        f"{'/'.join(f'{own:.2f}' for own in part.released)} in released ones (n = {part.generated_n.iloc[0]} and "
-        f"{part.released_n.iloc[0]})"
-        for size, part in measured("easiness").groupby("size", sort=False)
+        f"{row.size} {row.generated_5:.2f} and {row.generated_15:.2f} of it (n = {row.generated_n}), in released ones "
+        f"{row.released_5:.2f} and {row.released_15:.2f} (n = {row.released_n})"
+        for row in measured("easiness").itertuples()
     )
 
 
