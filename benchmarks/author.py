@@ -156,8 +156,8 @@ def _print(rows: Sequence[dict[str, Any]], folders: Sequence[str]) -> None:
 
 
 def _shown(value: float, values: Sequence[float]) -> str:
-    digits = f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 20 else f"{value:.3f}"
-    return f"{digits} ({values[0]:,.0f} to {values[-1]:,.0f})" if values and values[0] != values[-1] else digits
+    shown = [f"{one:,.0f}" if one >= 100 else f"{one:.1f}" if one >= 20 else f"{one:.3f}" for one in (value, *values)]
+    return f"{shown[0]} ({shown[1]} to {shown[-1]})" if values and values[0] != values[-1] else shown[0]
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ RECALL = "evidence recall, "
 """The prefix of rows with the evidence recall of an arm at one K."""
 AGREEMENT = "rank agreement"
 ORDER = "rank agreement over the arms"
+FIRST = 550_000
+"""Words of a chat, from its beginning, in which different words and repeated sequences are counted."""
 PIECE = 5
 """The fewest words of a sentence: shorter pieces are headings and greetings."""
 
@@ -102,11 +104,17 @@ def measured(source: Source) -> dict[str, Any]:
     loaded = load(source)
     conversation = loaded.conversation
     kinds = Counter(message.kind for message in conversation)
+    first = words(" ".join(message.content for message in conversation))[:FIRST]
+    sequences = list(zip(*(first[start:] for start in range(5)), strict=False))
     index = SparseIndex([[f"{pair.user.content}\n{pair.assistant.content}"] for pair in conversation.pairs])
     return {
         "pieces": {
             role: [int(sha256(piece)[:15], 16) for m in conversation if m.role == role for piece in pieces(m.content)]
             for role in ("assistant", "user")
+        },
+        "lexical": {
+            "different words": len(set(first)),
+            "repeated sequences of five": 1 - len(set(sequences)) / max(len(sequences), 1),
         },
         "shape": {
             "replies": kinds["answer_ai_question"],
@@ -142,9 +150,10 @@ def _text_figures(size: Size, chats: Sequence[Mapping[str, Any]]) -> list[Figure
     chats_with = Counter(piece for chat in chats for piece in set(chat["pieces"]["assistant"]))
     shares = [_mean(chats_with[piece] > 1 for piece in chat["pieces"]["assistant"]) for chat in chats]
     rows.append(Figure(size, "sentences of another chat", "assistant", fmean(shares), len(shares)))
-    for name in chats[0]["shape"]:
-        values = tuple(sorted(chat["shape"][name] for chat in chats))
-        rows.append(Figure(size, "per chat", name, fmean(values), len(values), values))
+    for row, kind in ((f"first {FIRST:,} words", "lexical"), ("per chat", "shape")):
+        for name in chats[0][kind]:
+            values = tuple(sorted(chat[kind][name] for chat in chats))
+            rows.append(Figure(size, row, name, fmean(values), len(values), values))
     return rows
 
 

@@ -44,13 +44,14 @@ _DIFFERENCES = {
 
 
 @cache
-def rank_agreement() -> pd.DataFrame:
-    """Load how evidence recall ranks in generated and in released conversations (`agreement.csv`).
+def measured(name: str) -> pd.DataFrame:
+    """Load what was measured on generated and on released conversations.
 
-    Columns: size; `over` (the abilities under one arm, or the arms); part (the arm and K, or K); spearman; n (ranked
-    items); generated and released (conversations of that size).
+    `agreement`: how evidence recall ranks. Columns: size; `over` (the abilities under one arm, or the arms); part (the
+    arm and K, or K); spearman; n (ranked items); generated and released (conversations of that size). `easiness`: the
+    evidence recall of LIGHT's hybrid index at K = 5 and 15, and n, the number of conversations, of both.
     """
-    return pd.read_csv(StringIO(files("beamlib.report").joinpath("agreement.csv").read_text("utf-8")))
+    return pd.read_csv(StringIO(files("beamlib.report").joinpath(f"{name}.csv").read_text("utf-8")))
 
 
 def fitness(origin: str) -> str:
@@ -60,13 +61,24 @@ def fitness(origin: str) -> str:
     fit = "Generated conversations are fit for trying the path, for load at any size and for the order of methods"
     if f"{GENERATED}{OFFLINE_NAME}" not in origin:
         return f"{fit}; how far conclusions on single abilities carry over was not measured for these authors."
-    frame = rank_agreement()
+    frame = measured("agreement")
     ranges = {str(over): _range(part.spearman) for over, part in frame.groupby("over")}
     first = frame.iloc[0]
     return (
         f"{fit}. How far conclusions carry over: by evidence recall (light and rag, bm25 and hybrid, K = 5 and 15) "
         f"they rank the abilities as the released conversations do with Spearman's {ranges['abilities']}, and the four "
-        f"methods with {ranges['arms']} ({first['size']}, {first.generated} generated, {first.released} released)."
+        f"methods with {ranges['arms']} ({first['size']}, {first.generated} generated, {first.released} released). "
+        f"How easy they are, by the share of the evidence that LIGHT's hybrid index finds at K = 5 and 15: "
+        f"{_easiness()}."
+    )
+
+
+def _easiness() -> str:
+    """Say for each tier how much of the evidence is found in generated and in released conversations."""
+    return "; ".join(
+        f"{row.size} {row.generated_5:.2f} and {row.generated_15:.2f} of it (n = {row.generated_n}), in released ones "
+        f"{row.released_5:.2f} and {row.released_15:.2f} (n = {row.released_n})"
+        for row in measured("easiness").itertuples()
     )
 
 

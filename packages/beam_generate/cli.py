@@ -42,11 +42,11 @@ def generate(
         "prompts": str(prompts.absolute()) if prompts else None, "workers": workers, "confirm_cost": yes or None,
     }  # fmt: skip
     set_values = {name: value for name, value in values.items() if value is not None}
-    from beam_generate.of_run import GenerationOptions, run_generate
+    from beam_generate.of_run import run_generate
     from beamlib.llm.spending import set_spending_limit
 
     set_spending_limit(max_cost)
-    run_generate(GenerationOptions(out, listed(size), conversations, set_values, named_settings(settings), titles))
+    run_generate(out, listed(size), conversations, set_values, named_settings(settings), titles)
 
 
 def new_titles(

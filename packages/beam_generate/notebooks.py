@@ -107,7 +107,7 @@ class Described:
             for tenth, ours, theirs in self.deciles.itertuples()
         ]
         footer = (
-            f"{self.size}: {self._disagreement()} {self.questions} questions, n = {len(self.read)}; {self.source}.",
+            f"{self.size}: {self.questions} questions, n = {len(self.read)}; {self.source}.",
             "Each question that cites messages weighs the same, in equal parts for the tenths in which it cites any.",
         )
         header = ("Size", "Tenth", "measured", "printed", "difference in points")
@@ -127,17 +127,6 @@ class Described:
         side = "above" if each > mean else "below"
         apart = f"{100 * abs(each / mean - 1):.1f} % {side} the mean" if mean else "not the mean"
         return apart if each == printed else f"a total, {each:.1f} for each; {apart}"
-
-    def _disagreement(self) -> str:
-        """Compare measured and printed tenths in words, also with the printed column moved by a row."""
-        ours, theirs = (self.deciles[name].tolist() for name in self.deciles)
-        apart, moved = (
-            sum(abs(a - b) for a, b in zip(ours, printed, strict=True))
-            for printed in (theirs, [*theirs[1:], theirs[0]])
-        )
-        text = f"the first tenth holds {ours[0]:.1f} % of the evidence and is printed with {theirs[0]:.2f} %; "
-        text += f"the ten differ by {apart:.1f} points in sum"
-        return f"{text}, by {moved:.1f} with the printed column moved up a row." if moved < apart else f"{text}."
 
 
 def describe(

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -104,57 +104,49 @@ def make_first_conversation(parameters: RunParameters, stage: Stage) -> Path:
     return folder
 
 
-@dataclass(frozen=True)
-class GenerationOptions:
-    """Options of `beamlib generate`.
+def run_generate(
+    out: Path, sizes: Sequence[str], conversations: int = 1, values: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None, titles: Path | None = None,
+) -> None:  # fmt: skip
+    """Generate conversations; models are called only after the estimate is confirmed.
 
     `values` are parameters with an option of their own, `settings` those of `--set`; others are as in
     `params/<size>.yaml`.
     """
-
-    out: Path
-    sizes: Sequence[str]
-    conversations: int = 1
-    values: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    titles: Path | None = None
-
-
-def run_generate(options: GenerationOptions) -> None:
-    """Generate conversations; models are called only after the estimate is confirmed."""
-    for name in options.settings:
+    values, settings = values or {}, settings or {}
+    for name in settings:
         if name in OPTIONS:
             raise UserError(f"--set {name}: this parameter has an option of its own; give {OPTIONS[name]}.")
         if name not in SETTINGS:
             raise UserError(f"--set {name}: generation has no such parameter; it has {', '.join(SETTINGS)}.")
-    if not options.sizes:
+    if not sizes:
         raise UserError("--size: name at least one of 100k, 500k, 1m, 10m.")
-    runs = [usual_parameters(parse_size(size), **{**options.settings, **options.values}) for size in options.sizes]
+    runs = [usual_parameters(parse_size(size), **{**settings, **values}) for size in sizes]
     first = runs[0]
     if first.domain:
         parse_domain(first.domain)
-    topics: Sequence[Seed | None] = read_titles(options.titles) if options.titles else [None]
-    if options.titles and (first.domain or first.title):
+    topics: Sequence[Seed | None] = read_titles(titles) if titles else [None]
+    if titles and (first.domain or first.title):
         raise UserError("--titles: the file names domains and titles; leave out --domain and --title.")
-    numbers = range(1, options.conversations + 1)
+    numbers = range(1, conversations + 1)
     specs = [ConversationSpec(one, number, topics[(number - 1) % len(topics)]) for one in runs for number in numbers]
-    refuse_data(options.out)
+    refuse_data(out)
     if not first.authors:
         for option, value in (("--prompts", first.prompts), ("--calls", first.calls != "record")):
             if value:
                 raise UserError(f"{option}: the offline author asks no model; name a models file by --models as well.")
     elif first.prompts:
         check_overrides(Path(first.prompts))
-    command = _command(runs, options.conversations, options.out, options.titles)
+    command = _command(runs, conversations, out, titles)
     config = replace(config_of(first), command=command)
-    pending = unfinished(specs, options.out, config)  # mistakes in the options show before anything is written
+    pending = unfinished(specs, out, config)  # mistakes in the options show before anything is written
     if config.models and config.calls != "replay":
         estimate = {"": estimate_generation(pending, config)}
         config = replace(config, confirmed=confirm_calls(estimate, config.check_keys, config.confirmed))
     started = time.monotonic()
     print(f"author: {config.names}")
-    with guard_run(options.out, config.models):
-        worked = generate_all(specs, options.out, config, first.workers)
+    with guard_run(out, config.models):
+        worked = generate_all(specs, out, config, first.workers)
     for folder, done in worked.items():
         counts = {stage: len(rows) for stage, rows in repairs_of(folder).items() if rows}
         noted = ", ".join(f"{stage} {count}" for stage, count in counts.items()) or "none"

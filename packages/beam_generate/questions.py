@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from beam_generate.plan_text import bullet_lines, earlier_subplans, line_tokens
-from beam_generate.replies import QuestionReply, clean, read_questions, repeats_prompt
+from beam_generate.replies import clean, read_questions, repeats_prompt
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import Bullet, Layout, MainQuestion, Plan, Repairs, Story, Style, SubPlan
 from beamlib.errors import UserError
@@ -105,7 +105,7 @@ class _Asker:
         notes = Repairs()
         shown = [bullet for bullet in group.bullets if bullet.special != "instruction"]
         count = len(shown) if group.special else self.layout.questions
-        best: list[QuestionReply] = []
+        best: list[MainQuestion] = []
 
         def read(reply: Completion, _: int) -> ReadReply[None]:
             nonlocal best
@@ -157,7 +157,7 @@ class _Asker:
             self._earlier[number, budget] = text, count_tokens(text)
         return self._earlier[number, budget]
 
-    def _linked(self, reply: QuestionReply, group: _Group, where: str, notes: Repairs) -> MainQuestion:
+    def _linked(self, reply: MainQuestion, group: _Group, where: str, notes: Repairs) -> MainQuestion:
         """Keep a link to a bullet of the sub-plan; note one that leads outside the group."""
         if reply.bullet is None or reply.bullet in {bullet.number for bullet in group.bullets}:
             return MainQuestion(reply.text, reply.bullet)

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from beam_generate.shapes import Repairs, Style
+from beam_generate.shapes import MainQuestion, Repairs, Style
 from beamlib.data.conversations import Seed
 from beamlib.files import MOST_MENDED, mend_json
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
@@ -202,15 +201,7 @@ async def ask_yes_or_no(model: Model, prompt: Prompt, repairs: Repairs, where: s
     return await ask(model, prompt, read, failed=failed)
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionReply:
-    """A main question as a model wrote it, with the bullet that its link names (None for N/A)."""
-
-    text: str
-    bullet: int | None
-
-
-def read_questions(reply: str, style: Style) -> list[QuestionReply]:
+def read_questions(reply: str, style: Style) -> list[MainQuestion]:
     """Return the questions of a reply that end with a link ` ->-> 7` or ` ->-> N/A`, in order.
 
     General questions stand one per line, the others between lines of dashes. Text without a link is no question.
@@ -224,5 +215,5 @@ def read_questions(reply: str, style: Style) -> list[QuestionReply]:
             text = _ARROW.sub("", piece[: link.start()])
             text = text[numbering.end() :] if (numbering := _NUMBERING.match(text)) else text
             if text.strip():
-                questions.append(QuestionReply(text.strip(), int(link["bullet"]) if link["bullet"] else None))
+                questions.append(MainQuestion(text.strip(), int(link["bullet"]) if link["bullet"] else None))
     return questions

@@ -20,7 +20,7 @@ import pytest
 from beam_claims.data_check import check_folder
 from beam_generate.authors import GenerationConfig, generation_prompts
 from beam_generate.folder import stage_state
-from beam_generate.of_run import GenerationOptions, run_generate
+from beam_generate.of_run import run_generate
 from beam_generate.pipeline import (
     STAGES,
     ConversationSpec,
@@ -52,13 +52,9 @@ def command(models: Path, out: Path) -> list[str]:
     return [*words, "--models", str(models), "--out", str(out), "--yes"]
 
 
-def order(models: Path, out: Path) -> GenerationOptions:
+def generate(models: Path, out: Path, **changes: object) -> None:
     values = {"generation_seed": 7, "domain": "coding", "authors": str(models), "workers": 1, "confirm_cost": True}
-    return GenerationOptions(out, ["100k"], values=values)
-
-
-def changed(order: GenerationOptions, **values: object) -> GenerationOptions:
-    return replace(order, values={**(order.values or {}), **values})
+    run_generate(out, ["100k"], values=values | changes)
 
 
 def make(out: Path, models: Path, calls: Mode = "record", wanted: ConversationSpec = COMMISSION) -> list[bool]:
@@ -107,7 +103,7 @@ def test_without_yes_the_cost_is_shown_and_nothing_else_happens(
     with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match="nothing was called: add --yes"):
-            run_generate(changed(order(models, tmp_path / "out"), confirm_cost=False))
+            generate(models, tmp_path / "out", confirm_cost=False)
         assert server.requests == []
     assert "US dollars" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
@@ -133,7 +129,7 @@ def test_an_order_that_cannot_be_met_calls_nothing(
         value["authors"] = {role: value["judge"] | fields for role, fields in authors.items()}
         models.write_text(json.dumps(value))
         with pytest.raises(UserError, match=re.escape(sentence)) as raised:
-            run_generate(changed(order(models, tmp_path / "out"), **changes))
+            generate(models, tmp_path / "out", **changes)
         assert server.requests == []
     assert "sk-secret" not in one_sentence(raised.value)
     assert not (tmp_path / "out").exists()
@@ -199,7 +195,7 @@ def test_titles_are_asked_for_after_a_yes_refined_and_taken(tmp_path: Path) -> N
     assert [seed.title for seed in read_titles(path)] == ["Pickling", "Smoking Fish"]
     path.write_text(path.read_text().replace("Pickling", "Pickling Everything").replace("Cooking", "cooking", 1))
     with pytest.raises(UserError, match="leave out --domain and --title"):
-        run_generate(GenerationOptions(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path))
+        run_generate(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path)
     story = ConversationSpec(usual_parameters("1M", authors=str(models)), 1, read_titles(path)[0]).story()
     assert (story.topic.category, story.topic.title, story.topic.theme) == ("Cooking", "Pickling Everything", "A theme")
 
@@ -217,7 +213,7 @@ def test_a_wrong_file_of_titles_is_one_sentence(tmp_path: Path, text: str, probl
     path = tmp_path / "titles.json"
     path.write_text(text)
     with pytest.raises(UserError, match=problem) as raised:
-        run_generate(GenerationOptions(tmp_path / "out", ["100k"], titles=path))
+        run_generate(tmp_path / "out", ["100k"], titles=path)
     assert str(path) in one_sentence(raised.value)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from beam_generate.authors import GenerationConfig
 from beam_generate.folder import read_plan, read_story, read_turns, stage_state
-from beam_generate.of_run import GenerationOptions, run_generate
+from beam_generate.of_run import run_generate
 from beam_generate.pipeline import (
     DECISIONS,
     ConversationSpec,
@@ -130,7 +130,7 @@ def test_an_order_that_makes_no_sense_is_one_sentence_before_anything_is_written
     tmp_path: Path, changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(UserError, match=re.escape(sentence)):
-        run_generate(GenerationOptions(**{"out": tmp_path / "out", "sizes": ["100k"], **changes}))
+        run_generate(**{"out": tmp_path / "out", "sizes": ["100k"], **changes})
     assert not (tmp_path / "out").exists()
 
 

@@ -29,7 +29,8 @@ from beam_generate.probes.wording import content, share
 from beam_generate.seeds import layouts_of, style_of, targets
 from beam_offline.author.grammar import to_you
 from beam_offline.author.scenario import Scenario
-from beam_offline.author.word_bank import banks
+from beam_offline.author.script import Measures, PlanScript
+from beam_offline.author.word_bank import banks, long_bank
 from beamlib.data.conversations import Size
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
@@ -139,6 +140,29 @@ def test_nothing_is_told_before_it_can_have_happened(size: Size) -> None:
                 assert known[-1].day is None or known[-1].day < found.today(*fact.place[:2])
                 waited += 1
     assert waited
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_a_long_conversation_tells_a_choice_and_its_reason_in_two_messages(domain: str) -> None:
+    reasons = 0
+    for strand in scenario(domain, "500K").strands:
+        for fact in strand.told:
+            if fact.kind.kind == "choice" and fact is strand.telling(fact.kind):
+                assert fact.v in fact.clause and fact.reason not in fact.clause
+                if because := strand.telling(fact.kind, fact):
+                    reasons += because.place > fact.place and because.reason in because.clause
+    assert reasons > 2
+
+
+def test_answers_of_a_long_conversation_have_more_words_and_none_of_a_list_twice() -> None:
+    found = scenario("Health & Wellness", "1M")
+    script = PlanScript(found, 0, Measures(1_000_000, 20, 40))
+    answers = [script.answer(turn, 0).text for turn in script.all_turns[:80]]
+    words = re.findall(r"[a-z']+", " ".join(answers).lower())
+    assert len(set(words[:45_000])) > 2_600
+    for answer in answers:
+        named = re.findall("|".join(map(re.escape, long_bank().words["mishap"])), answer)
+        assert len(set(named)) == len(named)
 
 
 @pytest.mark.parametrize("domain", DOMAINS)

@@ -14,7 +14,7 @@ from beam_generate.probes.wording import content, share
 from beam_generate.seeds import titles
 from beam_offline.author import word_bank as bank_module
 from beam_offline.author.grammar import Grammar, compiled, is_plural, sentence, slots, to_me, to_you
-from beam_offline.author.word_bank import NUMBERS, FactKind, StrandKind, bank, banks, common, grammar
+from beam_offline.author.word_bank import NUMBERS, FactKind, StrandKind, bank, banks, common, grammar, long_bank
 from beamlib.errors import UserError
 
 _SCOPE = {
@@ -58,12 +58,14 @@ def test_a_domain_has_its_titles_and_enough_for_each(domain: str) -> None:
 
 @pytest.mark.parametrize("domain", sorted(banks()))
 def test_every_slot_of_every_list_is_filled(domain: str) -> None:
-    own = grammar(domain)
-    for lists in (common().lists, bank(domain).lists):
+    own, names = grammar(domain, long=True), {"first", "surname", "town", "trade", "term"}
+    for lists in (common().lists, bank(domain).lists, long_bank().lists):
         for name, alternatives in lists.items():
             for text in alternatives:
                 compiled(text)
-                assert slots(text) <= own.names | _SCOPE | {"b", "c", "d"}, f"{name}: {text}"
+                assert slots(text) <= own.names | _SCOPE | names | {"b", "c", "d", *long_bank().words}, (
+                    f"{name}: {text}"
+                )
 
 
 def test_a_strand_has_what_the_readme_asks_for() -> None:
@@ -80,6 +82,11 @@ def test_a_strand_has_what_the_readme_asks_for() -> None:
             grammar("Coding").fill(random.Random(seed).choice(one.it), {}, random.Random(seed)) for seed in range(300)
         }
         assert len(drawn) >= 8, where
+
+
+def test_no_word_that_a_message_has_once_stands_twice_in_its_list() -> None:
+    lists = [*long_bank().words.items(), *((f"{domain}: {one.label}", one.terms) for domain, one in strands())]
+    assert not [name for name, words in lists if len(set(words)) < len(words)]
 
 
 def test_what_abstention_asks_for_stands_nowhere_else_in_its_strand() -> None:

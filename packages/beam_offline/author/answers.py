@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
 from beam_generate.probes.wording import content
 from beam_offline.author.grammar import Value, capital, is_plural, to_me, to_you
 from beam_offline.author.scenario import Entry, Scenario, Strand
+from beamlib.data.conversations import Size
 from beamlib.text import count_tokens
 
-_OWN_DO = 0.9
+_OWN_DO, _OWN_DO_LONG = 0.9, 0.4
 """How often advice outside the first list is the strand's own; else a general act. Users always speak of the former."""
+_MATTERS: Mapping[Size, int] = {"100K": 0, "500K": 1, "1M": 5, "10M": 5}
+"""How often what was told before may be named, for once each thing of the strand: the longer, the more it is."""
 _NAMED = 3  # people that an answer speaks of
 _TIMED = re.compile(
     r"\b(?:before|after|until|once|twice|when|while|as soon as|first|last|next|early|ahead|late|later|daily|every|each"
@@ -29,14 +32,14 @@ class ShufflePool:
     """Phrases drawn in random order; when all have been drawn they come again."""
 
     def __init__(self, texts: Sequence[str], rng: random.Random) -> None:
-        self._texts, self._rng = texts, rng
+        self.texts, self._rng = texts, rng
         self._left: list[str] = []
         self._last = ""
 
     def draw(self, near: frozenset[str] = frozenset(), *, fitting: bool = False) -> str:
         """Draw the phrase that shares most words with `near`. With `fitting`, return nothing if no word is shared."""
         if not self._left:
-            drawn = self._rng.sample(self._texts, len(self._texts))
+            drawn = self._rng.sample(self.texts, len(self.texts))
             self._left = [one for one in drawn if one != self._last] or drawn
         text = self._left[0]
         if near:
@@ -50,7 +53,7 @@ class ShufflePool:
 
 def scope_of(
     scenario: Scenario, strand: Strand, others: Sequence[Strand], plan: int, rng: random.Random, *,
-    last: dict[str, str] | None = None, matters: Sequence[str] = (), about: str = "",
+    last: dict[str, str] | None = None, matters: list[str] | None = None, about: str = "",
 ) -> dict[str, Value]:  # fmt: skip
     """Build the scope for the lists of `user.toml`, or of `assistant.toml` with the user's words turned to `you`.
     `others` are strands that are under way as well; a message speaks of one of them.
@@ -67,6 +70,9 @@ def scope_of(
     decks = {
         name: ShufflePool([one for one in found if turned(one) not in unsaid], rng) for name, found in phrases.items()
     }
+    matters = matters or []
+    told = matters * _MATTERS[scenario.story.size]
+    decks["things"] = ShufflePool([*decks["things"].texts, *told], rng) if told else decks["things"]
     known = scenario.people[plan]
     elsewhere = ShufflePool([turned(scenario.scope(one, plan, rng)["ref"]) for one in others], rng)
     people = ShufflePool(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)
@@ -86,7 +92,9 @@ def scope_of(
 
     def do(this: str = "") -> str:
         """Draw the strand's advice or a general act; with `this`, a pronoun, only what fits the last thing named."""
-        own = drawn("do", fitting=True) if this else drawn("do") if not assistant or rng.random() < _OWN_DO else ""
+        own_do = _OWN_DO_LONG if scenario.long else _OWN_DO
+        often = not this and (not assistant or rng.random() < own_do)
+        own = drawn("do", fitting=True) if this else drawn("do") if often else ""
         return own or noted("do", grammar.say("gdo", {**scope, "this": this or drawn("things")}, rng))
 
     def reason() -> str:
@@ -116,7 +124,19 @@ def scope_of(
         "goal": scenario.title.goal,
         "name": scenario.story.profile.name.split()[0],
     }
+    words_once = {**scenario.words, "term": kind.terms} if scenario.long else {}
+    voice = str if assistant else to_me
+    scope |= {name: partial(_unused, texts, set(), rng, voice) for name, texts in words_once.items()}
     return scope
+
+
+def _unused(texts: Sequence[str], used: set[str], rng: random.Random, voice: Callable[[str], str]) -> str:
+    """Draw a text that is not `used`; when all have been used they come again."""
+    if len(used) == len(texts):
+        used.clear()
+    text = next(text for text in iter(lambda: rng.choice(texts), None) if text not in used)
+    used.add(text)
+    return voice(text)
 
 
 def title_case(phrase: str) -> str:
@@ -180,6 +200,7 @@ class AnswerDraft:
     aim: str = ""
     act: str = ""
     question: str = ""
+    matters: list[str] = field(default_factory=list)
     exercise: Exercise | None = None
     scope: dict[str, Value] = field(default_factory=dict)
     advice: list[str] = field(default_factory=list)
@@ -187,7 +208,9 @@ class AnswerDraft:
 
     def __post_init__(self) -> None:
         act, about = to_you(self.act), to_you(self.act or self.aim or self.question or self.clause)
-        self.scope = scope_of(self.scenario, self.strand, self.others, self.plan, self.rng, about=about)
+        self.scope = scope_of(
+            self.scenario, self.strand, self.others, self.plan, self.rng, matters=self.matters, about=about
+        )
         aim = to_you(
             self.aim or self.scenario.grammar.fill(self.rng.choice(self.strand.kind.want), self.scope, self.rng)
         )

@@ -20,6 +20,7 @@ from beam_offline.author.grammar import in_words, plural, series, to_you
 from beam_offline.author.scenario import Entry, Fact, Scenario, Strand, participle_of
 from beam_offline.author.script import PlanScript
 from beam_offline.author.word_bank import MOST, Absence
+from beamlib.data.conversations import Size
 
 Reply = dict[str, Any]
 Shown = Sequence[tuple[int, str, str]]
@@ -33,6 +34,9 @@ _DISTANCE: Mapping[str, tuple[float, float, float]] = {
 """How often a question uses the fact's own noun phrase, the bank's first wording, or its second in other words. Set
 once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
 
+
+_FAR: Mapping[Size, float] = {"100K": 0.0, "500K": 0.1, "1M": 0.85, "10M": 0.85}
+"""Share of the questions in near words that are put in other words instead; the longer the conversation, the more."""
 
 Stated = Fact | Entry
 """What a message of the user states: its `place` and its `clause`."""
@@ -81,6 +85,7 @@ class ProbeWindow:
         self, scenario: Scenario, plans: Sequence[int], rng: random.Random, script: Callable[[int], PlanScript]
     ) -> None:
         self.scenario, self.plans, self.rng, self.script = scenario, tuple(plans), rng, script
+        self.near = 1 - _FAR[scenario.story.size]
         self.entries = [one for (plan, _), found in scenario.entries.items() if plan in self.plans for one in found]
 
     @property
@@ -137,7 +142,8 @@ class ProbeWindow:
         told = content(" ".join([*fact.strand.kind.short, *fact.strand.kind.full, kind.np, *kind.say, kind.did]))
         riddle = kind.kind not in ("tally", "list") and not content(kind.ask[-1]) & told
         far = kind.ask[0] if riddle else kind.ask[-1]
-        return self.asked(fact.strand, self.rng.choices([near, kind.ask[0], far], _DISTANCE[ability])[0])
+        weights = [weight * self.near for weight in _DISTANCE[ability][:2]]
+        return self.asked(fact.strand, self.rng.choices([near, kind.ask[0], far], [*weights, 1 - sum(weights)])[0])
 
 
 Maker = Callable[[ProbeWindow], Iterator[Idea]]
@@ -168,26 +174,31 @@ def information_extraction(window: ProbeWindow) -> Iterator[Idea]:
     for fact in window.final():
         if fact.kind.kind in ("tally", "list"):
             continue  # told several times, and each time answered with other advice
-        if window.rng.random() < _ADVICE:
+        if window.scenario.long and fact.kind.kind == "choice":
+            because = fact.strand.telling(fact.kind, fact)  # the question asks for the reason as well
+            if because and because.place[0] in window.plans:
+                yield _single(window, fact, because)
+        elif window.rng.random() < _ADVICE:
             yield _advice(window, fact)
         elif fact.kind.kind != "event":
             yield _single(window, fact)
 
 
-def _single(window: ProbeWindow, fact: Fact) -> Idea:
+def _single(window: ProbeWindow, fact: Fact, *because: Fact) -> Idea:
+    """Ask for a value; a choice may have its reason in another message, `because`."""
     question = window.put(fact, "information_extraction")
     asked = {"date": "date_recall", "choice": "detail_recall"}.get(fact.kind.kind, "numerical_precision")
-    key_facts = [fact.v, *([to_you(fact.reason)] if fact.reason else [])]
+    key_facts, stated = [fact.v, *([to_you(fact.reason)] if fact.reason else [])], [fact, *because]
     reply = {
         "question": question,
-        "answer": f"You told me that {state_of(fact)}.",
+        "answer": f"You told me that {' and that '.join(map(state_of, stated))}.",
         "difficulty": "easy" if len(key_facts) == 1 else "medium",
         "question_type": asked,
         "conversation_reference": f"The user's message on {fact.kind.np}",
         "key_facts_tested": key_facts,
         "nuggets": [f"LLM response should state: {one}" for one in key_facts],
     }
-    return Idea(window.named(fact), [fact], reply)
+    return Idea(window.named(fact), stated, reply)
 
 
 def _advice(window: ProbeWindow, fact: Fact) -> Idea:
@@ -278,7 +289,7 @@ def preference_following(window: ProbeWindow) -> Iterator[Idea]:
     for entry in window.entries:
         if (liked := entry.preference) is not None:
             wanted = ["Response should keep to the stated preference: ", entry.clause]
-            near = window.rng.random() < _NEAR_REQUEST
+            near = window.rng.random() < _NEAR_REQUEST * window.near
             question = liked.requests[0] if near else window.rng.choice(liked.requests[1:])
             yield _following(window, entry, "preference", question, liked.signs, wanted, liked.against)
 
@@ -338,6 +349,8 @@ def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8  # how often a question names a strand as messages do
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
 _ONE_OF_MANY, _ENOUGH = 0.4, 3
+_ORDERED_OF_MANY, _SUMMED_OF_MANY = 0.5, 0.15  # in a long conversation
+_PARTLY = ("tally", "list", "choice")  # kinds that may be told in several messages
 _ITEMS, _STATES = range(3, 13), 9  # items that are put in order; states of a summary that are tested at most
 
 
@@ -435,12 +448,16 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
     kinds: dict[str, list[Fact]] = {}
     for facts in told.values():
         kinds.setdefault(facts[0].strand.kind.label, []).extend(facts)
-        if len({fact.place[:2] for fact in facts}) > 1 and _asked_alone(window, facts):
-            yield from _order(window, facts, window.say("sides_of", theme=_theme(window, facts[0], _ORDERED_BY_NAME)))
+        if len({fact.place[:2] for fact in facts}) > 1 and _asked_alone(window, facts, _ORDERED_OF_MANY):
+            yield from _order(
+                window, facts, window.say("sides_of", theme=_theme(window, facts[0], _ORDERED_BY_NAME * window.near))
+            )
     for facts in kinds.values():
         if _whole(window, facts):
             days = [one for one in facts if one.kind.kind == "date"]
-            yield from _order(window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME)))
+            yield from _order(
+                window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME * window.near))
+            )
     if len(window.plans) == window.scenario.story.plans:
         every = [one for found in told.values() for one in found]
         sums = [one for one in every if one.kind.kind == "money" or one.kind.unit == "dollar"]
@@ -448,9 +465,10 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
         yield from _order(window, [one for one in every if one.kind.kind == "date"], window.say("every_date"))
 
 
-def _asked_alone(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
+def _asked_alone(window: ProbeWindow, facts: Sequence[Fact], in_long: float) -> bool:
     """Whether a strand is asked about by itself: of many of a kind only some are."""
-    return window.scenario.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
+    share_asked = in_long if window.scenario.long else _ONE_OF_MANY
+    return window.scenario.alone(facts[0].strand) or window.rng.random() < share_asked
 
 
 def _whole(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
@@ -507,18 +525,20 @@ def summarization(window: ProbeWindow) -> Iterator[Idea]:
         facts = [fact for fact in found if fact.key not in denied]
         kinds.setdefault(found[0].strand.kind.label, []).extend(facts)
         several = len({fact.key for fact in facts}) > 3 and len({fact.place[:2] for fact in facts}) > 1
-        if several and _asked_alone(window, facts):
-            yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME))
+        if several and _asked_alone(window, facts, _SUMMED_OF_MANY):
+            yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME * window.near))
     for facts in kinds.values():
         if _whole(window, facts):
-            yield _summary(window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME))
+            yield _summary(
+                window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME * window.near)
+            )
 
 
 def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
     question = window.say("ask_summary", theme=theme)
     newest: dict[tuple[int, str], list[Fact]] = {}
     for fact in facts:
-        newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in ("tally", "list") else ()), fact]
+        newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in _PARTLY else ()), fact]
     several, most = len({fact.strand.number for fact in facts}) > 1, min(len(newest), _STATES)
     states = [
         f"{_state(versions)} ({to_you(window.full(versions[0].strand))})" if several else _state(versions)
@@ -549,7 +569,7 @@ def _state(versions: Sequence[Fact]) -> str:
     kind = versions[-1].kind
     if kind.kind in ("tally", "list"):
         return f"{kind.np}: {series([to_you(fact.v) for fact in versions])}"
-    return state_of(versions[-1])
+    return " and ".join(map(state_of, versions))
 
 
 def _theme(window: ProbeWindow, fact: Fact, named: float) -> str:
@@ -565,17 +585,12 @@ _CANDIDATES = 12
 _MESSAGE = re.compile(r"^\[messages? (\d+)(?:-\d+)?, ([^\]]*)\] ?", re.MULTILINE)
 _REF = re.compile(r"\[(\d+)\.(\d+)\.(\d+)\]")
 _MAKERS: Mapping[str, Maker] = {
-    "abstention": abstention,
-    "contradiction_resolution": contradiction_resolution,
-    "event_ordering": event_ordering,
-    "information_extraction": information_extraction,
-    "instruction_following": instruction_following,
-    "knowledge_update": knowledge_update,
-    "multi_session_reasoning": multi_session_reasoning,
-    "preference_following": preference_following,
-    "summarization": summarization,
-    "temporal_reasoning": temporal_reasoning,
-}
+    maker.__name__: maker
+    for maker in (
+        abstention, contradiction_resolution, event_ordering, information_extraction, instruction_following,
+        knowledge_update, multi_session_reasoning, preference_following, summarization, temporal_reasoning,
+    )
+}  # fmt: skip
 
 
 class ProbeWriter:

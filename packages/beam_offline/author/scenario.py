@@ -8,18 +8,21 @@ gold true by construction. What is told can be known on the day it is told: a re
 from __future__ import annotations
 
 import random
+import re
 from calendar import isleap
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
 from typing import Literal
 
+from beam_generate.people import name_lists
 from beam_generate.plan_text import show_day
 from beam_generate.shapes import Story, Timeline
+from beam_offline.author import word_bank
 from beam_offline.author.grammar import capital, plural, sentence, with_article
-from beam_offline.author.word_bank import NUMBERS, FactKind, Preference, StandingRule, StrandKind, bank, common, grammar
+from beam_offline.author.word_bank import NUMBERS, FactKind, Preference, StandingRule, StrandKind, bank, common
 
 Purpose = Literal["introduction", "opening", "fact", "update", "contradiction", "preference", "instruction", "dig"]
 
@@ -33,6 +36,11 @@ class Strand:
     it: str
     pending: list[FactKind] = field(default_factory=list)
     told: list[Fact] = field(default_factory=list)
+
+    def telling(self, kind: FactKind, after: Fact | None = None) -> Fact | None:
+        """Return the first telling of a fact, or the next one `after` another."""
+        tellings = [fact for fact in self.told if fact.kind is kind]
+        return next(iter(tellings[tellings.index(after) + 1 if after else 0 :]), None)
 
     def newest(self, key: str) -> Fact | None:
         """Return the newest version of the fact that has `key`."""
@@ -131,11 +139,13 @@ _FACTS = (6, 8)  # kinds of facts that a strand goes through, of those its bank 
 _PARTS = (3, 5)  # tellings of a tally or a list
 _ASIDES = 0.22  # share of the bullets that tell no fact; the released plans have about as many
 _EVERYDAY = 2  # matters of everybody's life in a conversation, beside those of its domain
+_PASSING = 0.75  # share of the asides of a long conversation on a matter of another domain, each talked of once
+_REASON = re.compile(r",? (?:because|since) \{reason\}")
 _BEYOND = 90  # days after the conversation's last that may be told of
 _DATES = 4  # dates that are never moved, so that there are days to count between
 _SPARED = 12  # deeds that are denied and told once, of no second strand: a conversation asks for two
 _LEAST_MOVE = 3  # days by which an update puts something off
-_BROAD = 0.3  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
+_BROAD, _BROAD_1M = 0.3, 0.8  # share of the kinds of strands whose instruction bears on all of them, beyond 100K
 _THEMED = 0.69  # how often such an instruction is tied to the theme; the rest share a word with the request
 
 
@@ -162,12 +172,19 @@ class Scenario:
 
     def __init__(self, story: Story) -> None:
         self.story, self.layout = story, story.layout
-        self.bank, self.grammar = bank(story.topic.category), grammar(story.topic.category)
+        self.long = story.size != "100K"
+        self.bank, self.grammar = bank(story.topic.category), word_bank.grammar(story.topic.category, long=self.long)
         self.title = self.bank.titled(story.topic.title, story.topic.theme, story.topic.subtopics)
         self.key = f"{story.seed} {story.size} {story.number} {story.topic.title}"
         self._rng = random.Random(f"world {self.key}")
         everyday = self._rng.sample(common().strand, _EVERYDAY) if self.bank.style == "general" else []
         self.kinds = [*self.bank.strands(self.title.title), *everyday]
+        labels = {kind.label for kind in self.kinds}
+        others = map(bank, word_bank.banks() if self.long else ())
+        elsewhere = [
+            kind for one in others for kind in one.strand if one.style == "general" and kind.label not in labels
+        ]
+        self._passing = self._rng.sample(elsewhere, len(elsewhere))
         last = story.timeline.end + timedelta(_BEYOND)
         self._dated = story.timeline.start.year != last.year or isleap(last.year)
         self.timelines = [part_of(story.timeline, plan, story.plans) for plan in range(story.plans)]
@@ -209,6 +226,21 @@ class Scenario:
             known = [*self.story.core, *new]
             found.append([one.name for one in known if 18 <= one.age <= 80] or [one.name for one in known])
         return found
+
+    @cached_property
+    def words(self) -> Mapping[str, Sequence[str]]:
+        """Words for the lists of a long conversation; a message has each once."""
+        names = name_lists()
+        first = [name for group in names.groups for name in (*group.female, *group.male)]
+        surname = [name for group in names.groups for name in group.family]
+        places = {"town": [place.partition(",")[0] for place in names.places]}
+        return {
+            **word_bank.long_bank().words,
+            **places,
+            "first": first,
+            "surname": surname,
+            "trade": [*map(trade, names.professions)],
+        }
 
     def scope(self, strand: Strand, plan: int, rng: random.Random) -> dict[str, str]:
         """Draw the words for a text on a strand: its names and one of the people."""
@@ -252,7 +284,7 @@ class Scenario:
                 continue
             self._refill(plan)
             fact = self._fact(place, told, "fact" not in kinds[position + 4 :]) if purpose == "fact" else None
-            strand = fact.strand if fact else rng.choice(state.open)
+            strand = fact.strand if fact else self._aside()
             words = {"it": strand.it, "person": rng.choice(self.people[plan])}
             head = f"{strand.kind.label}:{capital(strand.it)}"
             if fact:
@@ -301,13 +333,24 @@ class Scenario:
             if missed in range(1, len(self.kinds) + 1):  # all of its names are taken: another kind has some left
                 continue
             it = it or f"{self.grammar.fill(kind.it[0], {}, rng)}, number {len(state.names)}"
-            state.names.add((kind.label, it))
-            strand = Strand(kind, len(state.strands), it, self._course(kind))
-            state.strands.append(strand)
-            state.open.append(strand)
+            state.open.append(self._begin(kind, it, self._course(kind)))
+
+    def _begin(self, kind: StrandKind, it: str, course: list[FactKind]) -> Strand:
+        """Add a strand that goes through the facts of `course`."""
+        strand = Strand(kind, len(self._state.strands), it, course)
+        self._state.names.add((kind.label, it))
+        self._state.strands.append(strand)
+        return strand
+
+    def _aside(self) -> Strand:
+        """Draw what is talked about without a new fact: an open strand or, in a long conversation, a passing matter."""
+        if self._passing and self._rng.random() < _PASSING:
+            kind = self._passing.pop()
+            return self._begin(kind, self.grammar.fill(self._rng.choice(kind.it), {}, self._rng), [])
+        return self._rng.choice(self._state.open)
 
     def _course(self, kind: StrandKind) -> list[FactKind]:
-        """The facts that a strand goes through, in order; a tally or a list comes back several times."""
+        """The facts of a strand, in order; tallies and lists come back, beyond 100K a choice with its reason."""
         rng = self._rng
         needed = {fact.after for fact in kind.fact} | {fact.before for fact in kind.fact}
         optional = [
@@ -318,8 +361,8 @@ class Scenario:
         wanted = rng.randint(*_FACTS)
         out = set(rng.sample(optional, min(len(optional), max(0, len(kind.fact) - wanted))))
         found = [fact for number, fact in enumerate(kind.fact) if number not in out]
-        for fact in [one for one in found if one.kind in ("tally", "list")]:
-            most = len(fact.options) or (fact.high - fact.low) // fact.step + 1
+        for fact in [one for one in found if one.kind in ("tally", "list") or (self.long and one.kind == "choice")]:
+            most = 2 if fact.kind == "choice" else len(fact.options) or (fact.high - fact.low) // fact.step + 1
             for part in range(min(rng.randint(*_PARTS), most) - 1):
                 found.insert(min(len(found), found.index(fact) + 2 * part + 2), fact)
         return found
@@ -389,6 +432,10 @@ class Scenario:
             taken = {one.v for one in strand.told if one.kind is kind}
             left = [one for one in kind.options if one not in taken]
             v = self.grammar.fill(rng.choice(left or kind.options), scope, rng)
+        elif kind.kind == "choice" and (chosen := strand.telling(kind)):
+            v, other, reason = chosen.v, chosen.other, chosen.reason
+            clause = self.grammar.say("because", {"np": kind.np, "v": v, "reason": reason}, rng)
+            return Fact(strand, kind, place, clause, v, other=other, reason=reason)
         elif kind.kind == "choice":
             v, other = (self.grammar.fill(one, scope, rng) for one in rng.sample(kind.options, 2))
             reason = self.grammar.fill(rng.choice(kind.reasons), scope, rng)
@@ -399,6 +446,7 @@ class Scenario:
             # An update is told in another way than what it replaces.
             says = [text for text in kind.say if old is None or text != old.kind.say[0]]
             text = kind.say[0] if old is None and rng.random() < 0.5 else rng.choice(says)
+            text = _REASON.sub("", text) if self.long else text
             clause = self.grammar.fill(text, {**scope, "v": v, "other": other, "reason": reason}, rng)
         return Fact(strand, kind, place, clause, v, number, day, other, reason, old)
 
@@ -444,7 +492,8 @@ class Scenario:
         """
         kind = strand.kind
         rng = random.Random(f"occasion {self.key} {kind.label}")
-        if self.story.plans * self.layout.subplans <= OPEN or rng.random() < _BROAD:
+        broad = _BROAD_1M if self.story.size == "1M" else _BROAD
+        if self.story.plans * self.layout.subplans <= OPEN or rng.random() < broad:
             return self.grammar.fill(rng.choice(kind.theme if rng.random() < _THEMED else kind.occasion), {}, rng), True
         return self.grammar.fill(kind.full[0], {"it": strand.it}, rng), False
 

@@ -33,6 +33,7 @@ _OPENING: Mapping[str, str] = {
 _SPECIAL = ("update", "instruction", "contradiction")
 _TWICE = 0.25  # how often a turn that has a reply or a follow-up has a second one
 _OTHERS = 3
+_CHATTY = 0.3  # how often a message of a long conversation goes on about something else
 _SHOWN = 0.75
 """How often a message of coding or mathematics shows code or a problem."""
 _ASKS = re.compile(r"[^.!?:]*\?")
@@ -60,7 +61,8 @@ class Step:
     """A user message and what is to be known for its answer; `closing` is what the answer ends with, `takes_up` the
     closing of the answer before, to which the message replies.
 
-    `asked` are the phrases that the message drew last: what it asks about is one of them.
+    `asked` are the phrases that the message drew last: what it asks about is one of them. `matters` are noun phrases of
+    what was told of the strand in earlier sub-plans.
     """
 
     text: str
@@ -73,6 +75,7 @@ class Step:
     target: int = 0
     exercise: Exercise | None = None
     asked: Mapping[str, str] = field(default_factory=dict)
+    matters: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -131,7 +134,7 @@ class PlanScript:
         return write_answer(
             AnswerDraft(
                 self.scenario, step.strand, step.others, self.plan, rng, step.target, opening, clause, step.closing,
-                step.entry, *_question(message, step.asked), asks, step.exercise,
+                step.entry, *_question(message, step.asked), asks, step.matters, step.exercise,
             )
         )  # fmt: skip
 
@@ -160,10 +163,10 @@ class PlanScript:
         fact = entry.fact if entry is not None else None  # numbers of a problem may be those that it takes later
         shown = purpose in _SHOWING and not (fact and (fact.kind.kind == "tally" or fact.key in self.scenario.revised))
         exercise = next(self._exercises, None) if shown and rng.random() < _SHOWN else None
+        before = [one.kind for one in strand.told if one.place[:2] < (self.plan, batch)]
+        matters = [kind.np for kind in before if kind.kind != "event"]  # that it was done may be denied
         if not text:
             grammar = self.scenario.grammar
-            before = [one.kind for one in strand.told if one.place[:2] < (self.plan, batch)]
-            matters = [kind.np for kind in before if kind.kind != "event"]  # that it was done may be denied
             told = entry is not None and purpose != "dig"
             about = (entry.clause or entry.text.rstrip(".")) if entry is not None and told else ""
             scope = scope_of(self.scenario, strand, others, self.plan, rng, last=asked, matters=matters, about=about)
@@ -180,13 +183,17 @@ class PlanScript:
                 and str(scope["full"]) not in said
             ):
                 said = f"{said} {grammar.say('which_one', scope, rng)}"
+            if self.scenario.long and rng.random() < _CHATTY:
+                said = f"{sentence(said)} {grammar.say('chat', scope, rng)}"
             text = sentence(tidy(said))
         text = f"{text}\n{exercise.message}" if exercise else text
         if text in self._said and purpose != "instruction":
             return self._step(strand, purpose, batch, entry)
         self._said.add(text)
         takes_up = takes_up and sentence(tidy(to_you(takes_up)))
-        return Step(text, purpose, strand, others, entry, takes_up=takes_up, exercise=exercise, asked=asked)
+        return Step(
+            text, purpose, strand, others, entry, takes_up=takes_up, exercise=exercise, asked=asked, matters=matters
+        )
 
     def _others(self, strand: Strand, place: tuple[int, int, int]) -> list[Strand]:
         """Draw other strands that were talked about shortly before `place`, at least one; at the start any."""

@@ -22,7 +22,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 BANKS = Path(__file__).with_name("banks")
 _COMMON = ("common", "user", "assistant", "advice", "probes")
-_OTHER = ("snippets",)
+_OTHER = ("snippets", "long")
 """Files that serve every domain: strands of everybody's life, and the lists of the grammar."""
 
 Kind = Literal["money", "count", "percent", "span", "date", "choice", "person", "event", "tally", "list"]
@@ -81,6 +81,7 @@ class StrandKind(_BankPart):
     why: list[str] = Field(min_length=6)
     risk: list[str] = Field(min_length=4)
     things: list[str] = Field(min_length=8)
+    terms: list[str] = Field(min_length=12)
     occasion: list[str] = Field(min_length=1)
     requests: list[str] = Field(min_length=2)
     absent: list[Absence] = Field(min_length=1)
@@ -141,15 +142,14 @@ class Bank(_BankPart):
 
     def titled(self, title: str, theme: str = "", subtopics: Sequence[str] = ()) -> Title:
         """Return a title with all its fields. One from elsewhere has the given theme and subtopics."""
-        own = next((one for one in self.titles if one.title == title), None)
-        one = own or Title(title=title, goal="the whole plan", theme=theme, subtopics=list(subtopics))
-        return Title(
-            title=title,
-            goal=one.goal,
-            theme=one.theme or f"{title}, from the first steps to the end.",
-            subtopics=one.subtopics or self.subtopics,
-            stages=one.stages or self.stages,
-        )
+        other = Title(title=title, goal="the whole plan", theme=theme, subtopics=list(subtopics))
+        one = next((one for one in self.titles if one.title == title), other)
+        usual = {
+            "theme": f"{title}, from the first steps to the end.",
+            "subtopics": self.subtopics,
+            "stages": self.stages,
+        }
+        return one.model_copy(update={name: getattr(one, name) or value for name, value in usual.items()})
 
     def strands(self, title: str) -> list[StrandKind]:
         """Return the strands that suit a title; all of the domain's for an unknown title."""
@@ -162,6 +162,7 @@ class _Common(_BankPart):
     preference: list[Preference] = []
     rule: list[StandingRule] = []
     lists: dict[str, list[str]] = {}
+    words: dict[str, list[str]] = {}
 
 
 @cache
@@ -195,9 +196,15 @@ def common() -> _Common:
 
 
 @cache
-def grammar(domain: str) -> Grammar:
-    """Build the grammar of the common lists and the domain's own."""
-    return Grammar({**common().lists, **bank(domain).lists})
+def long_bank() -> _Common:
+    """Read what conversations beyond 100K have: lists in place of the common ones, and words that do not come twice."""
+    return read_bank(_Common, "long")
+
+
+@cache
+def grammar(domain: str, *, long: bool = False) -> Grammar:
+    """Build the grammar of the common lists, those of a `long` conversation and the domain's own."""
+    return Grammar({**common().lists, **(long_bank().lists if long else {}), **bank(domain).lists})
 
 
 def read_bank(kind: type[Model], name: str) -> Model:
