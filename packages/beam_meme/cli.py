@@ -28,7 +28,8 @@ def _open(place: Path, variant: str) -> Task:
 meme_app = task_group(
     "meme",
     "MEME: facts that change, depend on one another, and are deleted.",
-    "none, gold-facts, full-context, bm25, dense, rag, light, md-flat, wiki, dependencies, own",
+    "none, gold-facts, full-context, bm25, dense, rag, light, md-flat, wiki, dependencies, mem0, graphiti, langmem, "
+    "own",
     _open,
 )
 

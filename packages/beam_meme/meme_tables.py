@@ -41,7 +41,10 @@ _PUBLISHED_NOTE = (
     "Published: gpt-4.1-mini inside and answering unless the row says otherwise, judge GPT-4o, filler 32K, 100 "
     "episodes (Opus 4.7: 20); its intervals are not known."
 )
-_MARKS = {"BM25": "bm25", "text-embedding-3-small": "dense", "MD-flat": "md-flat", "Karpathy Wiki": "wiki"}
+_MARKS = {
+    "BM25": "bm25", "text-embedding-3-small": "dense", "Mem0": "mem0", "Graphiti": "graphiti", "MD-flat": "md-flat",
+    "Karpathy Wiki": "wiki",
+}  # fmt: skip
 """The published systems, and which memory of ours is of the same make."""
 
 

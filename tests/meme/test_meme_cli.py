@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ from beam_meme.episode_files import write_episodes
 from beam_meme.episode_results import CONTEXTS
 from beam_meme.meme_memories import MEMORIES
 from beam_meme.task import Meme, open_meme
+from beam_memories.programs import adapter_identity
 from beam_run.task_options import TaskOptions, recording_command, run_command, score_command
 from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.params import ADAPTERS
 from scripted_server import ScriptedServer
 from small_episodes import LOADED
 from steady_replies import one_endpoint, steady_reply
@@ -66,7 +70,7 @@ def test_k_acts_on_every_memory_that_retrieves(memory: str, data: Path, tmp_path
 
 def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
     ran = run_command(NOFILLER, TaskOptions(data, tmp_path, most=1, settings=SETTINGS, quiet=True))
-    assert tuple(ran.stores) == tuple(memory for memory in MEMORIES if memory != "own")
+    assert tuple(ran.stores) == tuple(memory for memory in MEMORIES if memory not in ("own", *ADAPTERS))
     for arm in ran.stores:
         answers = ran.records(arm)["sw_001"]
         assert len(answers) == 8 and all(answer.text for answer in answers)
@@ -88,6 +92,62 @@ def test_a_memory_of_ones_own_has_its_place(data: Path, tmp_path: Path) -> None:
     (contexts,) = run_command(NOFILLER, order).records("own", "contexts")["sw_001"]
     assert "error log" in contexts.context("sw_001-before-q01")
     assert "Synth" in contexts.context("sw_001-after-q01")
+
+
+SYSTEM = """
+import json, sys, urllib.request
+name = sys.argv[1]
+if "--describe" in sys.argv:
+    print(json.dumps({"missing": ["langmem"] if name == "langmem" else [], "notes": [f"{name}: a stand-in"]}))
+    raise SystemExit
+facts = []
+for line in sys.stdin:
+    request = json.loads(line)
+    reply = {}
+    if request["method"] == "hello":
+        api, reply = request["api"], {"protocol": 1}
+    elif request["method"] == "ingest":
+        for said in request["messages"]:
+            content = f"Note, {name}: <question>\\n{said['content']}\\n</question>"
+            body = {"model": api["model"], "messages": [{"role": "user", "content": content}]}
+            headers = {"Authorization": f"Bearer {api['api_key']}", "Content-Type": "application/json"}
+            call = urllib.request.Request(api["base_url"] + "/chat/completions", json.dumps(body).encode(), headers)
+            facts.append(json.load(urllib.request.urlopen(call))["choices"][0]["message"]["content"])
+    else:
+        reply = {"context": "\\n".join(facts[-3:]), "message_ids": [], "parts": {}}
+    print(json.dumps(reply), flush=True)
+"""
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_six_systems_stand_in_one_table_and_a_missing_one_is_named(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    (tmp_path / "host.py").write_text(SYSTEM)
+    monkeypatch.setattr("beam_memories.programs.HOST", tmp_path / "host.py")
+    adapter_identity.cache_clear()
+    six = ["bm25", "dense", "md-flat", "wiki", "mem0", "graphiti"]
+    with ScriptedServer(any_reply) as server:
+        models = str(one_endpoint(server, tmp_path / "models.yaml"))
+        order = TaskOptions(
+            data, tmp_path / "run", arms=[*six, "langmem"], most=1, models=models, settings=SETTINGS, quiet=True,
+            yes=True,
+        )  # fmt: skip
+        run_command(NOFILLER, order)
+        assert "Left out: --memory langmem: it needs langmem" in (said := capsys.readouterr().out)
+        assert "pip install -e '.[langmem]'" in said
+        asked = len(server.requests)
+        shutil.rmtree(tmp_path / "run/meme/nofiller-one/mem0")
+        plan = run_command(NOFILLER, replace(order, arms=six))
+        assert len(server.requests) == asked  # its calls are stored
+    assert list(plan.stores) == six
+    for arm in six:
+        (answers,) = plan.records(arm).values()
+        assert all(answer.text for answer in answers), arm
+    contexts = {arm: plan.records(arm, CONTEXTS)["sw_001"][0] for arm in ("mem0", "graphiti")}
+    assert contexts["mem0"].spent["ingest"].calls > 0
+    assert contexts["mem0"].contexts != contexts["graphiti"].contexts
+    adapter_identity.cache_clear()
 
 
 def test_a_run_is_scored_and_its_tables_say_what_they_rest_on(scored: tuple[Path, dict[str, Any]]) -> None:
@@ -150,6 +210,11 @@ def test_a_model_judges_once_it_may(data: Path, tmp_path: Path, capsys: Any) -> 
         assert "Judge: scripted" in "".join(tables[0].footer)
         score_command(NOFILLER, TaskOptions(**{**fields(order), "calls": "replay"}))
         assert len(server.requests) == asked + judged
+
+
+def any_reply(body: dict[str, Any]) -> str:
+    text = str(body["messages"][-1]["content"])
+    return steady_reply(body) if "</question>" in text else "The user spoke of the project."
 
 
 def fields(order: TaskOptions) -> dict[str, Any]:
