@@ -25,7 +25,7 @@ from beamlib.report.figures import COLUMN_WIDTH, PAGE_WIDTH, bars, legend, style
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval
-from beamlib.text import token_counter
+from beamlib.text import money, token_counter
 
 PROTOCOL = (
     "exact recall by containment, the other tasks by the judge; a cascade, absence or deletion counts only if the "
@@ -33,7 +33,7 @@ PROTOCOL = (
 )
 PUBLISHED = "published"
 OURS = "this run"
-USED = ("ingest", "retrieval", "answer")
+USED = ("ingest", "maintenance", "retrieval", "answer")
 """The stages that spend tokens."""
 
 _NAMES: Mapping[str, str] = {**{str(task): SHORT[task] for task in TASKS}, OVERALL: "Overall"}
@@ -185,33 +185,76 @@ def stage_table(found: Iterable[tuple[str, Task, Stage]], basis: Footer) -> Tabl
     return Table("MEME: where answers go wrong", cells, tuple(basis.lines()), notes, basis=basis)
 
 
-def cost_table(used: Mapping[str, Mapping[str, Usage]], episodes: Mapping[str, int], basis: Footer) -> Table:
-    """Tokens per episode by stage (`USED`), in and out, of each memory; below, the published dollars per episode.
+def token_table(used: Mapping[str, Mapping[str, Usage]], episodes: Mapping[str, int], basis: Footer) -> Table:
+    """Show tokens per episode by stage (`USED`), in and out, of each memory.
 
     `used` has the sums over the `episodes` of a memory.
     """
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for memory, stages in used.items():
         count = max(episodes[memory], 1)
         tokens = [stages.get(stage, Usage()) for stage in USED]
-        per_episode = [f"{part / count:,.0f}" for one in tokens for part in (one.input_tokens, one.output_tokens)]
-        rows.append((OURS, memory, *per_episode, NOTHING, NOTHING))
-    nothing = [NOTHING] * (2 * len(USED))
-    for row in _published():
-        dollars = (_printed(row["ingest_dollars"]), _printed(row["inference_dollars"]))
-        rows.append((PUBLISHED, row["system"], *nothing, *dollars))
-    groups = ("", "", *(stage for stage in USED for _ in range(2)), "dollars", "dollars")
-    columns = ["", "System", *("in", "out") * len(USED), "ingest", "inference"]
-    notes = (
-        "Tokens per episode as the models' replies report them. No price turns them into dollars: those of the paper "
-        "rest on a price list that is not known.",
-    )
-    cells = pd.DataFrame(rows, columns=columns)
+        rows.append(
+            (memory, *(f"{part / count:,.0f}" for one in tokens for part in (one.input_tokens, one.output_tokens)))
+        )
+    groups = ("", *(stage for stage in USED for _ in range(2)))
+    cells = pd.DataFrame(rows, columns=["System", *("in", "out") * len(USED)])
+    named = cells.set_axis(["System", *(f"{stage} {way}" for stage in USED for way in ("in", "out"))], axis=1)
+    notes = ("Tokens per episode as the models' replies report them.",)
     footer = tuple(basis.lines())
-    named = pd.DataFrame(
-        rows, columns=["", "System", *(f"{a} {b}" for a, b in zip(groups[2:], columns[2:], strict=True))]
-    )
     return Table("MEME: tokens per episode", cells, footer, notes, groups=groups, csv=named, frame=named, basis=basis)
+
+
+def cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]]], basis: Footer) -> Table:
+    """Show what each memory cost in dollars, below what was published.
+
+    `dollars` has the costs of each episode by stage. The ratio is to the cheapest system of the same block that costs
+    anything.
+    """
+    rows: list[tuple[str, str, list[float | None], float | None, float | None]] = []
+    for row in _published():
+        if row["inference_dollars"]:
+            ingest, inference = float(row["ingest_dollars"] or 0), float(row["inference_dollars"])
+            rows.append((PUBLISHED, row["system"], [ingest, None, inference], ingest + inference, None))
+    for memory, episodes in dollars.items():
+        means = [_mean_cost(episodes, stages) for stages in (("ingest",), ("maintenance",), ("retrieval", "answer"))]
+        known = [part for part in means if part is not None]
+        whole = sum(known) if len(known) == len(means) else None
+        rows.append((OURS, memory, means, whole, None if whole is None else whole * len(episodes)))
+    cheapest = {
+        block: min((whole for own, _, _, whole, _ in rows if own == block and whole), default=None)
+        for block in (PUBLISHED, OURS)
+    }
+    cells = pd.DataFrame(
+        [
+            (
+                block,
+                system,
+                *(_dollars(part, NOTHING if block == PUBLISHED else "unknown") for part in parts),
+                _dollars(whole),
+                f"{whole / least:.1f}" if whole is not None and (least := cheapest[block]) else NOTHING,
+                _dollars(total, NOTHING if block == PUBLISHED else "unknown"),
+            )
+            for block, system, parts, whole, total in rows
+        ],
+        columns=["", "System", "ingest", "maintenance", "answering", "per episode", "ratio", "all episodes"],
+    )
+    notes = (
+        "US dollars per episode: by the prices of the models file and the tokens that endpoints report; unknown where "
+        "the file has no price for a model that was called, or another model. Published: ingest holds maintenance.",
+        "Ratio: to the cheapest of the block. Answering holds retrieval by a model. Encoders' vectors are not counted.",
+    )
+    return Table("MEME: costs", cells, tuple(basis.lines()), notes, csv=cells, frame=cells, basis=basis)
+
+
+def _mean_cost(episodes: Sequence[Mapping[str, float | None]], stages: Sequence[str]) -> float | None:
+    costs = [episode[stage] for episode in episodes for stage in stages]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) / len(episodes) if episodes and len(known) == len(costs) else None
+
+
+def _dollars(value: float | None, unknown: str = "unknown") -> str:
+    return unknown if value is None else money(value)
 
 
 def _published() -> list[dict[str, str]]:

@@ -11,14 +11,16 @@ from typing import Any
 import pandas as pd
 
 from beam_meme.episode_gold import LoadedEpisode, Task
-from beam_meme.episode_results import CONTEXTS, EpisodeContexts, total_spent
+from beam_meme.episode_results import CONTEXTS, EpisodeContexts, dollars_of, total_spent
 from beam_meme.episodes import places_of
 from beam_meme.meme_judge import Verdict
 from beam_meme.meme_scoring import JudgedEpisode, Stage, StageEvidence, score_episodes, stage_of
-from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table
+from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table, token_table
 from beamlib.evaluate.answer_record import Answer, ContextLosses
+from beamlib.evaluate.calling import endpoints
 from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS
 from beamlib.evaluate.task import TaskPlan
+from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Usage
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table
@@ -73,6 +75,8 @@ class Scored:
     episodes: Mapping[str, int]
     """How many each memory was asked about."""
     used: Mapping[str, Mapping[str, Usage]]
+    dollars: Mapping[str, Sequence[Mapping[str, float | None]]]
+    """What each episode of a memory cost by stage; None where a price is unknown."""
     basis: Footer
 
     @cached_property
@@ -104,7 +108,8 @@ class Scored:
             "results_unfiltered": results_table(self.scores, self.basis, filtered=False),
             "kinds": kinds_table(self.scores, self.basis),
             "stages": stage_table(self.stages, self.basis),
-            "tokens": cost_table(self.used, self.episodes, self.basis),
+            "tokens": token_table(self.used, self.episodes, self.basis),
+            "costs": cost_table(self.dollars, self.basis),
         }
 
     def asked_about(self, question: str) -> list[AnsweredQuestion]:
@@ -144,7 +149,21 @@ def score_plan(plan: TaskPlan, data: str) -> Scored:
             stage: Usage(one.input_tokens, one.output_tokens, one.cached_tokens) for stage, one in spent.items()
         }
     episodes = {arm: len(plan.records(arm)) for arm in plan.stores}
-    return Scored(pairs, episodes, used, _basis(pairs, plan, episodes, data))
+    dollars = {
+        arm: [dollars_of(record, prices_of(plan, arm)) for (record,) in plan.records(arm, CONTEXTS).values()]
+        for arm in plan.stores
+    }
+    return Scored(pairs, episodes, used, dollars, _basis(pairs, plan, episodes, data))
+
+
+def prices_of(plan: TaskPlan, arm: str) -> dict[str, Endpoint]:
+    """The endpoints of the models file by role, without those whose model is not the one that answered."""
+    called = plan.stores[arm].manifest().models
+    return {
+        role: endpoint
+        for role, endpoint in endpoints(plan.parameters).items()
+        if called.get(role.partition(":")[0], {}).get("model", endpoint.model) == endpoint.model
+    }
 
 
 def _basis(pairs: Sequence[_Pair], plan: TaskPlan, episodes: Mapping[str, int], data: str) -> Footer:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from beam_meme import cli
 from beam_meme.episode_files import write_episodes
 from beam_meme.episode_results import CONTEXTS
 from beam_meme.meme_memories import MEMORIES
+from beam_meme.meme_tally import score_plan
 from beam_meme.task import Meme, open_meme
 from beam_memories.programs import adapter_identity
 from beam_run.task_options import TaskOptions, recording_command, run_command, score_command
@@ -51,7 +53,7 @@ def test_an_order_is_fulfilled_by_the_stand_in(data: Path, tmp_path: Path, capsy
     ran = run_command(NOFILLER, order)
     said = capsys.readouterr().out
     assert f"MEME: 1 of 2 episodes; reader: {OFFLINE_NAME}; arms: none, rag" in said
-    assert "  rag: 8 answers of 1 episode; tokens: ingest 0, retrieval 0, answer " in said
+    assert "  rag: 8 answers of 1 episode; tokens: ingest 0, maintenance 0, retrieval 0, answer " in said
     assert "score them with: beamlib meme score --data" in said
     assert list(ran.records("rag")) == ["sw_001"]
     assert (tmp_path / "meme/nofiller/rag/answers.jsonl").exists()
@@ -128,7 +130,7 @@ def test_six_systems_stand_in_one_table_and_a_missing_one_is_named(
     adapter_identity.cache_clear()
     six = ["bm25", "dense", "md-flat", "wiki", "mem0", "graphiti"]
     with ScriptedServer(any_reply) as server:
-        models = str(one_endpoint(server, tmp_path / "models.yaml"))
+        models = priced(one_endpoint(server, tmp_path / "models.yaml"))
         order = TaskOptions(
             data, tmp_path / "run", arms=[*six, "langmem"], most=1, models=models, settings=SETTINGS, quiet=True,
             yes=True,
@@ -145,7 +147,13 @@ def test_six_systems_stand_in_one_table_and_a_missing_one_is_named(
         (answers,) = plan.records(arm).values()
         assert all(answer.text for answer in answers), arm
     contexts = {arm: plan.records(arm, CONTEXTS)["sw_001"][0] for arm in ("mem0", "graphiti")}
-    assert contexts["mem0"].spent["ingest"].calls > 0
+    spending = contexts["mem0"].spending
+    assert list(spending["ingest"]) == ["memory"] and list(spending["answer"]) == ["reader"]
+    memory, reader = spending["ingest"]["memory"], spending["answer"]["reader"]
+    assert memory.calls > reader.calls == 8
+    (costs,) = score_plan(plan, "here").dollars["mem0"]
+    assert costs["ingest"] == pytest.approx((3 * memory.input_tokens + 7 * memory.output_tokens) / 1e6)
+    assert costs["answer"] is None  # the reader has no price
     assert contexts["mem0"].contexts != contexts["graphiti"].contexts
     adapter_identity.cache_clear()
 
@@ -154,7 +162,7 @@ def test_a_run_is_scored_and_its_tables_say_what_they_rest_on(scored: tuple[Path
     folder, tables = scored
     assert list(tables)[:-1] == [
         "MEME: results", "MEME: results before the filter", "MEME: kinds of pass", "MEME: where answers go wrong",
-        "MEME: tokens per episode",
+        "MEME: tokens per episode", "MEME: costs",
     ]  # fmt: skip
     assert all(OFFLINE_NAME in table.footer[0] for name, table in tables.items() if name != "data")
     real = {(row["memory"], row["task"]): row["real"] for row in tables["MEME: results"].records()}
@@ -210,6 +218,13 @@ def test_a_model_judges_once_it_may(data: Path, tmp_path: Path, capsys: Any) -> 
         assert "Judge: scripted" in "".join(tables[0].footer)
         score_command(NOFILLER, TaskOptions(**{**fields(order), "calls": "replay"}))
         assert len(server.requests) == asked + judged
+
+
+def priced(path: Path) -> str:
+    models = yaml.safe_load(path.read_text())
+    models["memory"] = {**models["memory"], "input_price": 3.0, "output_price": 7.0}
+    path.write_text(yaml.safe_dump(models))
+    return str(path)
 
 
 def any_reply(body: dict[str, Any]) -> str:
