@@ -6,9 +6,11 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -16,6 +18,7 @@ from typer.testing import CliRunner
 from beam_meme import cli
 from beam_meme.episode_files import write_episodes
 from beam_meme.episode_results import CONTEXTS
+from beam_meme.grid import FIGURES, study_figure, study_frame
 from beam_meme.meme_memories import MEMORIES
 from beam_meme.meme_tally import score_plan
 from beam_meme.task import Meme, open_meme
@@ -25,6 +28,7 @@ from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import ADAPTERS
+from beamlib.places import PROMPTS
 from scripted_server import ScriptedServer
 from small_episodes import LOADED
 from steady_replies import one_endpoint, steady_reply
@@ -293,3 +297,35 @@ def test_the_commands_generate_run_score_and_count(tmp_path: Path, monkeypatch: 
     assert {row["memory"] for row in found["MEME: results"]} == {"bm25", "dependencies"}
     assert beamlib("report", "--data", out, "--name", "t", "--json") == f"{to_json(found, indent=2)}\n"
     assert (tmp_path / "runs" / "t" / "meme" / "nofiller" / "bm25" / "run.json").exists()
+
+
+def test_a_study_varies_k_and_prompts_and_draws_what_is_there(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beamlib.places.ROOT", tmp_path)
+    (tmp_path / "curt").mkdir()
+    (tmp_path / "curt/meme_answer.md").write_text((PROMPTS / "meme_answer.md").read_text().replace("\n\n", "\n", 1))
+
+    def study(*words: str) -> str:
+        order = ["study", "--data", str(data), "--name", "s", *words]
+        done = CliRunner().invoke(cli.meme_app, order, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    varied = ["--k", "1,4", "--prompts", f"default,{tmp_path / 'curt'}", "--episodes", "1", "--set", "workers=1"]
+    shown = study("--memories", "bm25,none", *varied)
+    frame = study_frame(tmp_path / "runs/s")
+    bm25 = frame[(frame["memory"] == "bm25") & (frame["task"] == "exact_recall")]
+    assert {(row.k, row.prompts) for row in bm25.itertuples()} == set(product((1, 4), ("default", "curt")))
+    path = tmp_path / "runs/s-k4-offline-default/meme/nofiller/scores/results.csv"
+    scored = pd.read_csv(path, comment="#")
+    (known,) = scored[(scored["memory"] == "bm25") & (scored["task"] == "exact_recall")]["real"]
+    assert list(bm25[(bm25["k"] == 4) & (bm25["prompts"] == "default")]["real"]) == [known]
+    shutil.rmtree(tmp_path / "runs/s-k1-offline-curt")
+    assert len(study("--draw").splitlines()) < len(shown.splitlines())
+    drawn = study_figure(frame, FIGURES["figure3"])
+    lines = {line.get_label(): list(line.get_xdata()) for line in drawn.axes[0].lines}
+    assert lines["BM25 (published)"] == ["5"]
+    assert {"figure3.svg", "figure5.svg", "interventions.csv"} <= {
+        one.name for one in (tmp_path / "runs/s/study").iterdir()
+    }
