@@ -75,14 +75,16 @@ def study_frame(folder: Path) -> pd.DataFrame:
     """Collect the scores of the runs `<folder>-*`: a row per run, memory and task, a column per intervention."""
     rows = []
     for path in sorted(folder.parent.glob(f"{folder.name}-*/meme/*/scores/results.csv")):
+        variant_folder = path.parent.parent
+        run_folder = variant_folder.parent.parent
         scores = pd.read_csv(path, comment="#")
         for memory, own in scores.groupby("memory", sort=False):
-            manifest = read_manifest(path.parents[1] / str(memory) / RUN, TaskManifest)
+            manifest = read_manifest(variant_folder / str(memory) / RUN, TaskManifest)
             inside = manifest.models.get("memory", {}).get("model", "")
             values = {
                 "memory": memory, "k": manifest.settings.get("k", ""), "variant": manifest.settings["variant"],
                 "reader": manifest.models["reader"]["model"], "inside": inside,
-                "prompts": path.parents[3].name.rpartition("-")[2],
+                "prompts": run_folder.name.rpartition("-")[2],
             }  # fmt: skip
             rows += [{**values, **row} for row in own[["task", "real", "low", "high", "n"]].to_dict("records")]
     columns = ["memory", *INTERVENTIONS, "task", "real", "low", "high", "n"]
