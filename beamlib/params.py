@@ -5,6 +5,7 @@ Cells of notebooks use the same names; `beam_run.executing.preflight` compares t
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -62,6 +63,15 @@ EvolvingName = Literal["md-flat", "wiki", "dependencies"]
 EVOLVING: tuple[EvolvingName, ...] = get_args(EvolvingName)
 """Memories for facts that change (`beam_memories.evolving`), which a run takes by name."""
 
+_BY_NAME = "|".join((*EVOLVING, *ADAPTERS))
+
+
+def listed_memories(memory: str) -> tuple[str, ...]:
+    """Split the value of `own_memory`: several memories can be given only by their names, separated by commas."""
+    named = re.fullmatch(f"({_BY_NAME})(,({_BY_NAME}))*", memory)
+    return tuple(dict.fromkeys(memory.split(","))) if named else (memory,) if memory else ()
+
+
 SETTINGS = "settings"
 """What a size's file and a notebook's cell call the values that no cell discusses, as a mapping."""
 
@@ -117,10 +127,10 @@ class RunParameters(BaseModel):
     chunk_percentile: float = Field(ge=0, le=100, description="distances above it cut the scratchpad into chunks")
     chunk_buffer: int = Field(ge=0, description="sentences on either side that a distance is measured over")
     own_memory: str = Field(
-        pattern=f"^({OWN_MEMORY}|{'|'.join(EVOLVING)})?$",
+        pattern=f"^({OWN_MEMORY}|({_BY_NAME})(,({_BY_NAME}))*)?$",
         description=(
             f"a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, "
-            f"{', '.join((*EVOLVING, *ADAPTERS))}; or empty"
+            f"or some of {', '.join((*EVOLVING, *ADAPTERS))}, separated by commas; or empty"
         ),
     )
     memory_timeout: int = Field(ge=1, le=1_000_000, description="seconds that it may take to read, and to recall")

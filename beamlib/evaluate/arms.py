@@ -19,6 +19,7 @@ from beamlib.params import (
     EvolvingName,
     RetrieverName,
     RunParameters,
+    listed_memories,
 )
 
 MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own", "imported"] | EvolvingName
@@ -112,15 +113,15 @@ def _called(target: str) -> str | None:
 
 
 def _chosen(parameters: RunParameters) -> Iterator[Arm]:
-    """The memory that the user takes in beside the others, if any."""
-    given = parameters.own_memory
-    named = next((name for name in EVOLVING if name == given), None)
-    if named == "dependencies":
-        yield Arm(memory=named, retriever=parameters.retriever, k=parameters.k)
-    elif named:
-        yield Arm(memory=named)
-    elif given:
-        yield own_arm(given)
+    """Yield the memories that the user takes in beside the others, if any."""
+    for memory in listed_memories(parameters.own_memory):
+        named = next((name for name in EVOLVING if name == memory), None)
+        if named == "dependencies":
+            yield Arm(memory=named, retriever=parameters.retriever, k=parameters.k)
+        elif named:
+            yield Arm(memory=named)
+        else:
+            yield own_arm(memory)
 
 
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:

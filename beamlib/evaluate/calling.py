@@ -15,7 +15,7 @@ from beamlib.llm.model import OFFLINE_NAME, Model, ModelRoles
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
-from beamlib.params import EVOLVING, OF_GENERATION, RunParameters, usual_parameters
+from beamlib.params import EVOLVING, OF_GENERATION, RunParameters, listed_memories, usual_parameters
 from beamlib.places import from_root
 from beamlib.plugins import plugins
 from beamlib.text import TokenCounter, shell_command, token_counter
@@ -66,7 +66,7 @@ def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
 
 def ensure_keys(parameters: RunParameters, roles: Collection[str] = ()) -> None:
     """A `UserError` where the key of an endpoint, of one of `roles` if any are named, is not there."""
-    unused = EMBEDDING if parameters.own_memory in ("", *EVOLVING) else ""
+    unused = EMBEDDING if set(EVOLVING).issuperset(listed_memories(parameters.own_memory)) else ""
     for role, endpoint in endpoints(parameters).items():
         if role in roles or not (roles or role == unused):
             EndpointModel(role, endpoint).check_key()

@@ -9,7 +9,7 @@ from beamlib.evaluate.calling import run_path
 from beamlib.files import read_json, write_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.llm.prompts import prompt_ids
-from beamlib.params import ADAPTERS, EVOLVING, RunParameters
+from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
 
 PARAMETERS = "parameters.json"
 ELSEWHERE = {"memorycode": "", "meme": ""}  # of other benchmarks: no answer that is published here rests on it
@@ -45,7 +45,8 @@ def keep_settings(parameters: RunParameters) -> None:
             write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
     if parameters.models:
         load_models(Path(parameters.models)).save(folder)
-    nobody_elses = {name: value for name, value in NOBODY_ELSES.items() if getattr(parameters, name) not in _BY_NAME}
+    by_name = {"own_memory"} if set(_BY_NAME).issuperset(listed_memories(parameters.own_memory)) else set()
+    nobody_elses = {name: value for name, value in NOBODY_ELSES.items() if name not in by_name}
     changes = {**nobody_elses, "models": MODELS if parameters.models else "", "prompts": "prompts" if own else ""}
     kept = parameters.model_copy(update=changes).model_dump(mode="json", exclude=set(ELSEWHERE))
     write_json(folder / PARAMETERS, kept)

@@ -35,7 +35,7 @@ from beamlib.evaluate.run_store import (
 )
 from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.prompts import prompt_ids
-from beamlib.params import EVOLVING, RunParameters
+from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
 from beamlib.plugins import plugins
 
 if TYPE_CHECKING:
@@ -154,8 +154,13 @@ class Task(ABC):
         """All arms that there are, `own` for a memory of the user's own."""
 
     def arms(self, parameters: RunParameters) -> Sequence[AnyArm]:
-        """The arms of a run that names none: `own` only where there is a memory of the user's own."""
-        return [arm for arm in self.all_arms() if self.memory(arm) != "own" or parameters.own_memory]
+        """The arms of a run that names none: of the memories that are not of this package those of `own_memory`."""
+        own = listed_memories(parameters.own_memory)
+        by_name = [arm for arm in self.all_arms() if arm in ADAPTERS]
+        others = [memory for memory in own if memory not in by_name]
+        return [
+            arm for arm in self.all_arms() if self.memory(arm) != "own" or (arm in own if arm in by_name else others)
+        ]
 
     def count(self, unit: Unit, arm: AnyArm) -> int:
         """How many questions an arm is asked about a unit."""
@@ -167,7 +172,13 @@ class Task(ABC):
 
     def memory(self, arm: AnyArm) -> str:
         """The memory that an arm is, by the name that BEAM's arms have."""
-        return arm.memory if isinstance(arm, Arm) else arm
+        return arm.memory if isinstance(arm, Arm) else "own" if arm in ADAPTERS else arm
+
+    def target(self, arm: AnyArm, parameters: RunParameters) -> str:
+        """What runs an arm whose memory is `own`: a class, a program or an adapter."""
+        if isinstance(arm, Arm) and arm.target:
+            return arm.target
+        return arm if arm in ADAPTERS else listed_memories(parameters.own_memory)[0]
 
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
         """Why an arm cannot be asked about a unit; empty where it can."""
@@ -220,8 +231,9 @@ class Task(ABC):
         if memory in ("rag", "light"):
             settings["released"] = sorted(parameters.flags)
         if memory == "own":
-            name = own_arm(parameters.own_memory).name
-            memory_hash, notes = plugins().identify_memory(parameters.own_memory)
+            target = self.target(arm, parameters)
+            name = own_arm(target).name
+            memory_hash, notes = plugins().identify_memory(target)
             settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings
 
@@ -337,14 +349,16 @@ class Task(ABC):
     ) -> list[tuple[Sequence[AnyArm], ResolvedParameters]]:
         """What an estimate asks in place of `arms`: a memory of the user's own counts as RAG with BM25.
 
-        It gets one pair more than RAG, which may be among the arms: equal requests would count once.
+        Each gets one pair more than the one before and than RAG, which may be among the arms: equal requests would
+        count once.
         """
         others = [arm for arm in arms if self.memory(arm) != "own"]
-        if len(others) == len(arms):
-            return [(arms, parameters)]
-        lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.k + 1})
-        own = Arm(memory="rag", retriever="bm25", k=lexical.k) if isinstance(arms[0], Arm) else "rag"
-        return [(others, parameters), ([own], lexical)]
+        parts: list[tuple[Sequence[AnyArm], ResolvedParameters]] = [(others, parameters)] if others or not arms else []
+        for more in range(1, len(arms) - len(others) + 1):
+            lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.k + more})
+            own = Arm(memory="rag", retriever="bm25", k=lexical.k) if isinstance(arms[0], Arm) else "rag"
+            parts.append(([own], lexical))
+        return parts
 
 
 @dataclass(frozen=True)

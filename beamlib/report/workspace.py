@@ -45,6 +45,7 @@ from beamlib.params import (
     SETTINGS,
     RunParameters,
     check_names,
+    listed_memories,
     load_parameters,
     usual_parameters,
 )
@@ -342,7 +343,8 @@ def _rooted(parameters: RunParameters) -> RunParameters:
     """With relative paths, which count from the repository's top folder, as seen from where this process is."""
     names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode", "meme")
     given = {name: value for name in names if (value := getattr(parameters, name)) and not Path(value).is_absolute()}
-    if parameters.own_memory in (*EVOLVING, *ADAPTERS) or parameters.own_memory.startswith(PROCESS):  # no file
+    by_name = {*EVOLVING, *ADAPTERS}.issuperset(listed_memories(parameters.own_memory))
+    if by_name or parameters.own_memory.startswith(PROCESS):  # no file
         given.pop("own_memory", None)
     return parameters.model_copy(
         update={name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}

@@ -7,8 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beam_run.arguments import BENCHMARKS, Calls, Json, MaxCost, Models, Prompts, listed
-from beam_run.task_commands import Variant, Yes, task_group
+from beam_run.arguments import (
+    BENCHMARKS,
+    Calls,
+    Json,
+    MaxCost,
+    Models,
+    Prompts,
+    Settings,
+    check_run_name,
+    listed,
+    listed_numbers,
+    named_settings,
+)
+from beam_run.task_commands import RunName, Variant, Yes, task_group
+from beamlib.errors import UserError
 from beamlib.files import to_json
 
 if TYPE_CHECKING:
@@ -28,7 +41,8 @@ def _open(place: Path, variant: str) -> Task:
 meme_app = task_group(
     "meme",
     "MEME: facts that change, depend on one another, and are deleted.",
-    "none, gold-facts, full-context, bm25, dense, rag, light, md-flat, wiki, dependencies, own",
+    "none, gold-facts, full-context, bm25, dense, rag, light, md-flat, wiki, dependencies, mem0, graphiti, langmem, "
+    "own",
     _open,
 )
 
@@ -94,6 +108,98 @@ def stats(data: Episodes, variant: Variant = "", as_json: Json = False) -> None:
 
     table = statistics(load_episodes(data, variant))
     print(to_json(table.records(), indent=2) if as_json else table.to_text())
+
+
+@meme_app.command("optimise")
+def optimise(
+    data: Episodes,
+    out: Annotated[Path, typer.Option(help="Folder for the optimised prompt; --prompts takes it.")],
+    models: Annotated[Path, typer.Option(help="Models file: memory answers and proposes rules, judge scores.")],
+    variant: Variant = "",
+    name: RunName = "default",
+    memory: Annotated[str, typer.Option(help="Memory of the run whose contexts are answered from.")] = "bm25",
+    backbone: Annotated[str, typer.Option(help="Whose answers, of several readers.")] = "",
+    steps: Annotated[int, typer.Option(min=1, help="Steps of SIMBA.")] = 4,
+    candidates: Annotated[int, typer.Option(min=1, help="Prompts that are tried in a step.")] = 4,
+    batch: Annotated[int, typer.Option(min=1, help="Questions of a step.")] = 16,
+    share: Annotated[float, typer.Option(min=0, max=1, help="Share of episodes to train on.")] = 0.5,
+    seed: Annotated[int, typer.Option(min=0, help="What the split and SIMBA draw from.")] = 42,
+    calls: Calls = "record",
+    settings: Settings = None,
+    max_cost: MaxCost = None,
+    yes: Yes = False,
+) -> None:
+    """Optimise the answer prompt with DSPy's SIMBA on some episodes; the others stay for testing."""
+    from beam_meme.optimising import Search, optimise_prompt
+    from beam_meme.task import open_meme
+    from beam_run.task_options import TaskOptions, parameters_of
+    from beamlib.llm.spending import guard_run, set_spending_limit
+    from beamlib.places import ROOT
+
+    set_spending_limit(max_cost)
+    check_run_name(name)
+    if not yes and calls != "replay":
+        most = steps * candidates * batch * 2 + candidates * batch
+        raise UserError(f"up to about {most:,} answers and as many verdicts would be asked for: add --yes.")
+    folder, task = ROOT / "runs" / name, open_meme(data, variant)
+    options = TaskOptions(
+        data, folder, variant=variant, models=str(models), backbone=backbone, calls=calls,
+        settings=named_settings(settings), yes=yes,
+    )  # fmt: skip
+    parameters = parameters_of(task, options)
+    with guard_run(folder, parameters.models):
+        path = optimise_prompt(task, parameters, memory, Search(steps, candidates, batch, share, seed), out)
+    print(f"{path}; run it on the test episodes of {out}-split.json with: beamlib meme run --prompts {out}")
+
+
+@meme_app.command("study")
+def study(
+    data: Episodes,
+    name: RunName = "study",
+    memories: Annotated[str, typer.Option(help="Names of memories, separated by commas; default all.")] = "",
+    ks: Annotated[str, typer.Option("--k", help="Values of K, separated by commas.")] = "5",
+    variants: Annotated[str, typer.Option(help="Filler variants, separated by commas.")] = "",
+    models: Annotated[str, typer.Option(help="Models files, one per internal model, separated by commas.")] = "",
+    backbones: Annotated[str, typer.Option(help="Answering models of the files, separated by commas.")] = "",
+    prompts: Annotated[str, typer.Option(help="Folders of prompts, separated by commas; 'default' is ours.")] = "",
+    episodes: Annotated[int, typer.Option(min=0, help="At most so many of each domain; 0 for all.")] = 0,
+    calls: Calls = "record",
+    settings: Settings = None,
+    draw: Annotated[bool, typer.Option("--draw", help="Only draw the runs that are there.")] = False,
+    max_cost: MaxCost = None,
+    yes: Yes = False,
+) -> None:
+    """Vary K, filler, models and prompts; write the table and the figures of all runs of that name."""
+    from beam_meme.grid import DEFAULT, FIGURES, Grid, run_grid, study_figure, study_frame, study_table
+    from beam_run.task_options import TaskOptions
+    from beamlib.files import make_folder
+    from beamlib.llm.spending import set_spending_limit
+    from beamlib.places import ROOT
+    from beamlib.report.table import save_table
+
+    set_spending_limit(max_cost)
+    check_run_name(name)
+    folder = ROOT / "runs" / name
+    if not draw:
+        grid = Grid(
+            listed_numbers(ks, "--k"),
+            listed(variants) or [""],
+            listed(models) or [""],
+            listed(backbones) or [""],
+            [None if place == DEFAULT else Path(place) for place in listed(prompts)] or [None],
+        )
+        shared = TaskOptions(
+            data, folder, arms=listed(memories), most=episodes, calls=calls, settings=named_settings(settings), yes=yes
+        )
+        run_grid(grid, shared)
+    frame = study_frame(folder)
+    if frame.empty:
+        raise UserError(f"{folder}: no run {name}-* has scores; run the study without --draw.")
+    table = study_table(frame)
+    save_table(table, "interventions", make_folder(folder / "study"))
+    for figure, interventions in FIGURES.items():
+        study_figure(frame, interventions).savefig(folder / "study" / f"{figure}.svg")
+    print(table.to_text())
 
 
 def add_to(app: typer.Typer, data: typer.Typer) -> None:

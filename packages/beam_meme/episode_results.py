@@ -12,23 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from operator import add
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.calling import EMBEDDING, READER_OF
 from beamlib.files import sha256, to_json
 from beamlib.llm.call_store import LARGEST_COUNT
+from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, Model, ModelRoles, Prompt
 
-Stage = Literal["ingest", "retrieval", "answer"]
+Stage = Literal["ingest", "maintenance", "retrieval", "answer"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
@@ -46,6 +41,15 @@ class Spent(BaseModel):
         return Spent(**{name: value + getattr(other, name) for name, value in self})
 
 
+Spending = Mapping[Stage, Mapping[str, Spent]]
+"""What was spent by stage and role of the models file."""
+
+
+def by_stage(spending: Spending) -> dict[Stage, Spent]:
+    """Sum over roles."""
+    return {stage: reduce(add, roles.values(), Spent()) for stage, roles in spending.items()}
+
+
 class Meter:
     """Counts the calls of one memory on one episode by the stage it is in.
 
@@ -55,9 +59,13 @@ class Meter:
 
     def __init__(self) -> None:
         self.stage: Stage = "ingest"
-        self.spent: dict[Stage, Spent] = {stage: Spent() for stage in STAGES}
-        self.by_model: dict[Stage, dict[str, Spent]] = {}
+        self.spending: dict[Stage, dict[str, Spent]] = {stage: {} for stage in STAGES}
         self._seen: set[bytes] = set()
+
+    @property
+    def spent(self) -> dict[Stage, Spent]:
+        """The sums over roles."""
+        return by_stage(self.spending)
 
     @contextmanager
     def at(self, stage: Stage) -> Iterator[None]:
@@ -71,16 +79,18 @@ class Meter:
     def roles(self, roster: ModelRoles) -> ModelRoles:
         """The models of `roster`, counted."""
         return ModelRoles(
-            reader=Metered(roster.reader, self),
-            memory=Metered(roster.memory, self),
-            compressor=Metered(roster.compressor, self),
-            judge=Metered(roster.judge, self),
-            aligner=Metered(roster.aligner, self),
-            methods={name: Metered(model, self) for name, model in roster.methods.items()},
-            outside={route: Metered(model, self) for route, model in roster.outside.items()},
+            **{
+                role: Metered(getattr(roster, role), self, role)
+                for role in ("reader", "memory", "compressor", "judge", "aligner")
+            },
+            methods={name: Metered(model, self, f"{READER_OF}{name}") for name, model in roster.methods.items()},
+            outside={
+                route: Metered(model, self, EMBEDDING if "embedding" in route else "memory")
+                for route, model in roster.outside.items()
+            },
         )
 
-    def count(self, stage: Stage, model: str, prompt: Prompt, reply: Completion) -> None:
+    def count(self, stage: Stage, role: str, model: str, prompt: Prompt, reply: Completion) -> None:
         """Count a reply, unless the same prompt has been counted."""
         asked = [model, prompt.id, dict(prompt.variables), prompt.repeat, prompt.attempt, prompt.complaint]
         key = hashlib.sha256(to_json(asked).encode("utf-8", "surrogatepass")).digest()
@@ -92,16 +102,14 @@ class Meter:
                 min(max(number, 0), LARGEST_COUNT) for number in numbers
             )  # what an endpoint says is no fact
             more = Spent(calls=1, input_tokens=taken, output_tokens=given, cached_tokens=cached)
-            self.spent[stage] += more
-            of_stage = self.by_model.setdefault(stage, {})
-            of_stage[model] = of_stage.get(model, Spent()) + more
+            self.spending[stage][role] = self.spending[stage].get(role, Spent()) + more
 
 
 class Metered:
     """A model whose replies a meter counts."""
 
-    def __init__(self, model: Model, meter: Meter) -> None:
-        self._model, self._meter = model, meter
+    def __init__(self, model: Model, meter: Meter, role: str) -> None:
+        self._model, self._meter, self._role = model, meter, role
 
     @property
     def name(self) -> str:
@@ -112,14 +120,32 @@ class Metered:
         """The wrapped model's reply."""
         stage = self._meter.stage  # a reply that comes late belongs to the stage that asked
         reply = await self._model.complete(prompt)
-        self._meter.count(stage, self.name, prompt, reply)
+        self._meter.count(stage, self._role, self.name, prompt, reply)
         return reply
 
 
 def total_spent(spent: Iterable[Mapping[Stage, Spent]]) -> dict[Stage, Spent]:
-    """The sum over episodes, by stage."""
+    """Sum over episodes, by stage."""
     every = list(spent)
     return {stage: reduce(add, (one[stage] for one in every if stage in one), Spent()) for stage in STAGES}
+
+
+def dollars_of(spent: EpisodeContexts, prices: Mapping[str, Endpoint]) -> dict[str, float | None]:
+    """Price an episode by stage; None where a price is unknown, or the record does not tell roles apart.
+
+    Args:
+        prices: The endpoint of each role whose model is the one that was called.
+    """
+    dollars: dict[str, float | None] = {}
+    for stage in STAGES:
+        roles = spent.spending.get(stage, {})
+        known = reduce(add, roles.values(), Spent()) == spent.spent.get(stage, Spent())
+        parts = [
+            prices[role].dollars(one.input_tokens, one.cached_tokens, one.output_tokens) if role in prices else None
+            for role, one in roles.items()
+        ]
+        dollars[stage] = sum(filter(None, parts)) if known and None not in parts else None
+    return dollars
 
 
 CONTEXTS = "contexts"
@@ -148,13 +174,7 @@ class Snapshot(BaseModel):
 
 
 class EpisodeContexts(BaseModel):
-    """The record of an episode.
-
-    Attributes:
-        contexts: The key of what the reader saw, by question id.
-        spent: Calls and tokens by stage.
-        by_model: The same by stage and model; empty for the stand-in, and in records of versions before 2026-11-27.
-    """
+    """The record of an episode. `contexts` has the key of what the reader saw, by question id."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -163,13 +183,8 @@ class EpisodeContexts(BaseModel):
     contexts: dict[str, str]
     snapshots: tuple[Snapshot, ...]
     spent: dict[Stage, Spent]
+    spending: dict[Stage, dict[str, Spent]] = {}  # by role; records by versions before 2026-11-27 have none
     texts: dict[str, str]
-    by_model: dict[Stage, dict[str, Spent]] = Field(default_factory=dict)
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = dump(self)
-        return values if self.by_model else {name: value for name, value in values.items() if name != "by_model"}
 
     @model_validator(mode="after")
     def _texts_exist(self) -> EpisodeContexts:
@@ -192,8 +207,7 @@ def contexts_record(
     episode: str,
     contexts: Mapping[str, str],
     snapshots: Iterable[Mapping[str, str]],
-    spent: Mapping[Stage, Spent],
-    by_model: Mapping[Stage, Mapping[str, Spent]] | None = None,
+    spending: Spending,
 ) -> EpisodeContexts:
     """Build the record of an episode; `contexts` are texts by question id, `snapshots` texts by file name."""
     texts: dict[str, str] = {}
@@ -216,13 +230,10 @@ def contexts_record(
                 kept[writable_text(name)[:200]] = key(text)
         records.append(Snapshot(session=number, files=kept, left_out=len(files) - len(kept)))
     return EpisodeContexts(
-        conversation_id=episode,
-        contexts=keys,
-        snapshots=tuple(records),
-        spent=dict(spent),
+        conversation_id=episode, contexts=keys, snapshots=tuple(records), spent=by_stage(spending),
+        spending={stage: dict(roles) for stage, roles in spending.items()},
         texts=texts,
-        by_model={stage: dict(own) for stage, own in (by_model or {}).items()},
-    )
+    )  # fmt: skip
 
 
 def writable_answer(answer: Answer) -> Answer:

@@ -111,9 +111,7 @@ def run_episode(
     with meter.at("answer"):
         answers = run(answers_to(asked, metered.reader_of(memory), warm=warm, counter=parameters.counter))
     contexts = {one.probe.id: one.recollection.context for one in asked}
-    record = contexts_record(
-        episode.id, contexts, reading.snapshots, meter.spent, meter.by_model if parameters.models else None
-    )
+    record = contexts_record(episode.id, contexts, reading.snapshots, meter.spending)
     return {ANSWERS: [writable_answer(answer) for answer in answers], CONTEXTS: [record]}
 
 
@@ -157,7 +155,8 @@ def _read(reading: _Reading, keeper: EvolvingMemory, sessions: Sequence[SessionR
         for session in sessions:
             keeper.read_session(session)
             reading.snapshots.append(dict(keeper.snapshot()))
-        keeper.finalise()
+        with reading.meter.at("maintenance"):
+            keeper.finalise()
     except ModelError as error:
         return error
     reading.snapshots[-1:] = [dict(keeper.snapshot())] if reading.snapshots else []

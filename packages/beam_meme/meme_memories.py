@@ -16,13 +16,14 @@ from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.llm.model import Model
 from beamlib.memory.budget import RESERVE_TOKENS, fit_pairs, most_pairs
 from beamlib.memory.protocol import Passage, RetrievedContext
-from beamlib.params import RunParameters
+from beamlib.params import RunParameters, listed_memories
 from beamlib.retrieval import Document, Encoders, Index, build_index
 from beamlib.text import WORDS, TokenCounter, split_sentences
 
 MemeMemory = Literal[
-    "none", "gold-facts", "full-context", "bm25", "dense", "rag", "light", "md-flat", "wiki", "dependencies", "own"
-]
+    "none", "gold-facts", "full-context", "bm25", "dense", "rag", "light", "md-flat", "wiki", "dependencies",
+    "mem0", "graphiti", "langmem", "own",
+]  # fmt: skip
 """Names an arm, its folder and its column: a closed set."""
 
 MEMORIES: tuple[MemeMemory, ...] = get_args(MemeMemory)
@@ -46,10 +47,12 @@ def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:
             return Arm(memory=memory)
         case "rag" | "light":
             return Arm(memory=memory, retriever=parameters.retriever, k=parameters.k)
+        case "mem0" | "graphiti" | "langmem":
+            return Arm(memory="own", target=memory)
         case "own":
             if not parameters.own_memory:
                 raise UserError("the memory own needs a class of your own; name it as file.py:Class in own_memory.")
-            return Arm(memory="own", target=parameters.own_memory)
+            return Arm(memory="own", target=listed_memories(parameters.own_memory)[0])
         case _:
             raise ValueError(f"{memory} is no arm of BEAM's runs")
 

@@ -25,7 +25,7 @@ from beamlib.report.figures import COLUMN_WIDTH, PAGE_WIDTH, bars, legend, style
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval
-from beamlib.text import token_counter
+from beamlib.text import money, token_counter
 
 PROTOCOL = (
     "exact recall by containment, the other tasks by the judge; a cascade, absence or deletion counts only if the "
@@ -33,9 +33,7 @@ PROTOCOL = (
 )
 PUBLISHED = "published"
 OURS = "this run"
-UNKNOWN = "unknown"
-"""What stands for dollars whose price the models file does not know."""
-USED = ("ingest", "retrieval", "answer")
+USED = ("ingest", "maintenance", "retrieval", "answer")
 """The stages that spend tokens."""
 
 _NAMES: Mapping[str, str] = {**{str(task): SHORT[task] for task in TASKS}, OVERALL: "Overall"}
@@ -43,7 +41,10 @@ _PUBLISHED_NOTE = (
     "Published: gpt-4.1-mini inside and answering unless the row says otherwise, judge GPT-4o, filler 32K, 100 "
     "episodes (Opus 4.7: 20); its intervals are not known."
 )
-_MARKS = {"BM25": "bm25", "text-embedding-3-small": "dense", "MD-flat": "md-flat", "Karpathy Wiki": "wiki"}
+_MARKS = {
+    "BM25": "bm25", "text-embedding-3-small": "dense", "Mem0": "mem0", "Graphiti": "graphiti", "MD-flat": "md-flat",
+    "Karpathy Wiki": "wiki",
+}  # fmt: skip
 """The published systems, and which memory of ours is of the same make."""
 
 
@@ -184,72 +185,76 @@ def stage_table(found: Iterable[tuple[str, Task, Stage]], basis: Footer) -> Tabl
     return Table("MEME: where answers go wrong", cells, tuple(basis.lines()), notes, basis=basis)
 
 
-def cost_table(
-    used: Mapping[str, Mapping[str, Usage]],
-    episodes: Mapping[str, int],
-    basis: Footer,
-    dollars: Mapping[str, Mapping[str, float | None]] | None = None,
-) -> Table:
-    """Tokens and dollars per episode of each memory by stage (`USED`); below, the published dollars per episode.
+def token_table(used: Mapping[str, Mapping[str, Usage]], episodes: Mapping[str, int], basis: Footer) -> Table:
+    """Show tokens per episode by stage (`USED`), in and out, of each memory.
 
-    Args:
-        used: Sums over the `episodes` of a memory.
-        dollars: The same in dollars; None where a price is unknown, nothing where no model was called.
+    `used` has the sums over the `episodes` of a memory.
     """
-    rows: list[tuple[str, ...]] = []
-    ours = {memory: _per_episode((dollars or {}).get(memory), episodes[memory]) for memory in used}
+    rows = []
     for memory, stages in used.items():
-        number = max(episodes[memory], 1)
+        count = max(episodes[memory], 1)
         tokens = [stages.get(stage, Usage()) for stage in USED]
-        per_episode = [f"{part / number:,.0f}" for one in tokens for part in (one.input_tokens, one.output_tokens)]
-        costs = _cost_cells(ours[memory], ours.values()) if dollars else [NOTHING] * 4
-        own = ours[memory]
-        in_all = UNKNOWN if own is None else f"{sum(own) * number:.4f}"
-        rows.append((OURS, memory, *per_episode, *costs, in_all if dollars else NOTHING))
-    printed = [(row["system"], row["ingest_dollars"], row["inference_dollars"]) for row in _published()]
-    # Raw search has no ingest cost in print: no model stores anything.
-    theirs = {name: (float(ingest or 0), float(inference)) for name, ingest, inference in printed if inference}
-    for name, ingest, inference in printed:
-        *_, ratio = _cost_cells(theirs.get(name), theirs.values())
-        costs = [_printed(ingest), _printed(inference), NOTHING, ratio if name in theirs else NOTHING]
-        rows.append((PUBLISHED, name, *[NOTHING] * (2 * len(USED)), *costs, NOTHING))
-    groups = ("", "", *(stage for stage in USED for _ in range(2)), *["dollars"] * 5)
-    columns = [
-        "",
-        "System",
-        *("in", "out") * len(USED),
-        "ingest",
-        "inference",
-        "sum",
-        "times the cheapest",
-        "all episodes",
-    ]
-    notes = (
-        "Per episode, but for the last column. Tokens as the models' replies report them, priced by the models file; "
-        "retrieval and answer are inference. The paper's dollars rest on a price list that is not known.",
-    )
-    cells = pd.DataFrame(rows, columns=columns)
-    named = [f"{group} {column}".strip() for group, column in zip(groups, columns, strict=True)]
-    frame = pd.DataFrame(rows, columns=["", *named[1:]])
+        rows.append(
+            (memory, *(f"{part / count:,.0f}" for one in tokens for part in (one.input_tokens, one.output_tokens)))
+        )
+    groups = ("", *(stage for stage in USED for _ in range(2)))
+    cells = pd.DataFrame(rows, columns=["System", *("in", "out") * len(USED)])
+    named = cells.set_axis(["System", *(f"{stage} {way}" for stage in USED for way in ("in", "out"))], axis=1)
+    notes = ("Tokens per episode as the models' replies report them.",)
     footer = tuple(basis.lines())
-    return Table("MEME: tokens and cost", cells, footer, notes, groups=groups, csv=frame, frame=frame, basis=basis)
+    return Table("MEME: tokens per episode", cells, footer, notes, groups=groups, csv=named, frame=named, basis=basis)
 
 
-def _per_episode(stages: Mapping[str, float | None] | None, episodes: int) -> tuple[float, float] | None:
-    """Return dollars per episode to ingest and for inference, None if a price is unknown."""
-    ingest, *inference = [(stages or {}).get(stage) for stage in USED]
-    if ingest is None or None in inference:
-        return None
-    return ingest / max(episodes, 1), sum(cost or 0.0 for cost in inference) / max(episodes, 1)
+def cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]]], basis: Footer) -> Table:
+    """Show what each memory cost in dollars, below what was published.
+
+    `dollars` has the costs of each episode by stage. The ratio is to the cheapest system of the same block that costs
+    anything.
+    """
+    rows: list[tuple[str, str, list[float | None], float | None, float | None]] = []
+    for row in _published():
+        if row["inference_dollars"]:
+            ingest, inference = float(row["ingest_dollars"] or 0), float(row["inference_dollars"])
+            rows.append((PUBLISHED, row["system"], [ingest, None, inference], ingest + inference, None))
+    for memory, episodes in dollars.items():
+        means = [_mean_cost(episodes, stages) for stages in (("ingest",), ("maintenance",), ("retrieval", "answer"))]
+        known = [part for part in means if part is not None]
+        whole = sum(known) if len(known) == len(means) else None
+        rows.append((OURS, memory, means, whole, None if whole is None else whole * len(episodes)))
+    cheapest = {
+        block: min((whole for own, _, _, whole, _ in rows if own == block and whole), default=None)
+        for block in (PUBLISHED, OURS)
+    }
+    cells = pd.DataFrame(
+        [
+            (
+                block,
+                system,
+                *(_dollars(part, NOTHING if block == PUBLISHED else "unknown") for part in parts),
+                _dollars(whole),
+                f"{whole / least:.1f}" if whole is not None and (least := cheapest[block]) else NOTHING,
+                _dollars(total, NOTHING if block == PUBLISHED else "unknown"),
+            )
+            for block, system, parts, whole, total in rows
+        ],
+        columns=["", "System", "ingest", "maintenance", "answering", "per episode", "ratio", "all episodes"],
+    )
+    notes = (
+        "US dollars per episode: by the prices of the models file and the tokens that endpoints report; unknown where "
+        "the file has no price for a model that was called, or another model. Published: ingest holds maintenance.",
+        "Ratio: to the cheapest of the block. Answering holds retrieval by a model. Encoders' vectors are not counted.",
+    )
+    return Table("MEME: costs", cells, tuple(basis.lines()), notes, csv=cells, frame=cells, basis=basis)
 
 
-def _cost_cells(own: tuple[float, float] | None, every: Iterable[tuple[float, float] | None]) -> list[str]:
-    """Format ingest, inference, their sum and its ratio to the cheapest that costs anything."""
-    if own is None:
-        return [UNKNOWN] * 4
-    cheapest = min((total for one in every if one and (total := sum(one)) > 0), default=0.0)
-    ratio = f"{sum(own) / cheapest:.1f}" if cheapest else NOTHING
-    return [f"{own[0]:.4f}", f"{own[1]:.4f}", f"{sum(own):.4f}", ratio]
+def _mean_cost(episodes: Sequence[Mapping[str, float | None]], stages: Sequence[str]) -> float | None:
+    costs = [episode[stage] for episode in episodes for stage in stages]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) / len(episodes) if episodes and len(known) == len(costs) else None
+
+
+def _dollars(value: float | None, unknown: str = "unknown") -> str:
+    return unknown if value is None else money(value)
 
 
 def _published() -> list[dict[str, str]]:

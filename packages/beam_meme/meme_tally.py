@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
 from beam_meme.episode_gold import LoadedEpisode, Task
-from beam_meme.episode_results import CONTEXTS, STAGES, EpisodeContexts, Spent, total_spent
-from beam_meme.episode_results import Stage as SpendingStage
+from beam_meme.episode_results import CONTEXTS, EpisodeContexts, dollars_of, total_spent
 from beam_meme.episodes import places_of
 from beam_meme.meme_judge import Verdict
 from beam_meme.meme_scoring import JudgedEpisode, Stage, StageEvidence, score_episodes, stage_of
-from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table
+from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table, token_table
 from beamlib.evaluate.answer_record import Answer, ContextLosses
-from beamlib.evaluate.calling import models_file
+from beamlib.evaluate.calling import endpoints
 from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS
 from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.endpoints import Endpoint
@@ -76,9 +75,9 @@ class Scored:
     episodes: Mapping[str, int]
     """How many each memory was asked about."""
     used: Mapping[str, Mapping[str, Usage]]
+    dollars: Mapping[str, Sequence[Mapping[str, float | None]]]
+    """What each episode of a memory cost by stage; None where a price is unknown."""
     basis: Footer
-    dollars: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    """What the stages of each memory cost by the models file, None where a price is unknown; empty for the stand-in."""
 
     @cached_property
     def judged(self) -> list[JudgedEpisode]:
@@ -109,7 +108,8 @@ class Scored:
             "results_unfiltered": results_table(self.scores, self.basis, filtered=False),
             "kinds": kinds_table(self.scores, self.basis),
             "stages": stage_table(self.stages, self.basis),
-            "tokens": cost_table(self.used, self.episodes, self.basis, self.dollars),
+            "tokens": token_table(self.used, self.episodes, self.basis),
+            "costs": cost_table(self.dollars, self.basis),
         }
 
     def asked_about(self, question: str) -> list[AnsweredQuestion]:
@@ -149,35 +149,21 @@ def score_plan(plan: TaskPlan, data: str) -> Scored:
             stage: Usage(one.input_tokens, one.output_tokens, one.cached_tokens) for stage, one in spent.items()
         }
     episodes = {arm: len(plan.records(arm)) for arm in plan.stores}
-    return Scored(pairs, episodes, used, _basis(pairs, plan, episodes, data), _dollars(plan))
+    dollars = {
+        arm: [dollars_of(record, prices_of(plan, arm)) for (record,) in plan.records(arm, CONTEXTS).values()]
+        for arm in plan.stores
+    }
+    return Scored(pairs, episodes, used, dollars, _basis(pairs, plan, episodes, data))
 
 
-def _dollars(plan: TaskPlan) -> dict[str, dict[str, float | None]]:
-    """Price what each memory spent, by stage."""
-    models = models_file(plan.parameters)
-    if models is None:
-        return {}
-    prices = {endpoint.model: endpoint for _, endpoint in models.by_stored_role()}
-    dollars: dict[str, dict[str, float | None]] = {}
-    for arm in plan.stores:
-        records = [record for own in plan.records(arm, CONTEXTS).values() for record in own]
-        dollars[arm] = {stage: _priced(records, stage, prices) for stage in STAGES}
-    return dollars
-
-
-def _priced(records: Sequence[EpisodeContexts], stage: SpendingStage, prices: Mapping[str, Endpoint]) -> float | None:
-    total = 0.0
-    for record in records:
-        spent = record.by_model.get(stage, {})
-        if sum((one.calls for one in spent.values()), 0) != record.spent.get(stage, Spent()).calls:
-            return None  # recorded by a version that did not tell models apart
-        for model, one in spent.items():
-            tokens = (one.input_tokens, one.cached_tokens, one.output_tokens)
-            cost = prices[model].dollars(*tokens) if model in prices else None
-            if cost is None:
-                return None
-            total += cost
-    return total
+def prices_of(plan: TaskPlan, arm: str) -> dict[str, Endpoint]:
+    """The endpoints of the models file by role, without those whose model is not the one that answered."""
+    called = plan.stores[arm].manifest().models
+    return {
+        role: endpoint
+        for role, endpoint in endpoints(plan.parameters).items()
+        if called.get(role.partition(":")[0], {}).get("model", endpoint.model) == endpoint.model
+    }
 
 
 def _basis(pairs: Sequence[_Pair], plan: TaskPlan, episodes: Mapping[str, int], data: str) -> Footer:

@@ -26,7 +26,7 @@ from beamlib.evaluate.calling import ResolvedParameters, models_file
 from beamlib.files import make_folder, temporary_folder, to_json
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import Memory, RetrievedContext
-from beamlib.params import EVOLVING
+from beamlib.params import EVOLVING, listed_memories
 from beamlib.text import WORDS, TokenCounter
 
 Value = TypeVar("Value")
@@ -58,6 +58,27 @@ def check_own_memory(target: str, seconds: float, models: str = "") -> None:
             memory.begin()
     except ModelError as error:
         raise UserError(f"own memory: {target} could not be made: {error}.") from None
+
+
+def available_memories(memory: str, seconds: float, models: str = "", *, alone: bool = True) -> str:
+    """Check the memories of `own_memory`, print why one of several cannot run, and return the others.
+
+    Raises:
+        UserError: None of them can run and there is nothing else to run (`alone`); see `check_own_memory`.
+    """
+    available, errors = [], []
+    for target in listed_memories(memory):
+        try:
+            if target not in EVOLVING:
+                check_own_memory(target, seconds, models)
+            available.append(target)
+        except UserError as error:
+            errors.append(error)
+    if errors and alone and not available:
+        raise errors[0]
+    for reason in errors:
+        print(f"Left out: {reason}")
+    return ",".join(available)
 
 
 def _no_models(target: str) -> UserError:

@@ -92,8 +92,9 @@ def program(target: str) -> Program:
 
 def memory_place(given: str) -> str:
     """Make the paths in a memory's name absolute: its file, or all words of a command that name files."""
-    if given in ("", *EVOLVING, *ADAPTERS):
-        return given
+    names = [name.strip() for name in given.split(",")]
+    if {"", *EVOLVING, *ADAPTERS}.issuperset(names):
+        return ",".join(dict.fromkeys(filter(None, names)))
     if not re.fullmatch(OWN_MEMORY, given) and PROCESS in given[: len(PROCESS)]:
         raise UserError(f"--memory: {given!r:.200} is not of the form process:NAME:COMMAND, for example {_EXAMPLE}.")
     if not given.startswith(PROCESS):

@@ -23,7 +23,7 @@ from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.evaluate.run_store import ANSWERS
 from beamlib.llm.model import Model, ModelRoles, Prompt, run
 from beamlib.memory.protocol import RetrievedContext
-from beamlib.params import RunParameters
+from beamlib.params import RunParameters, listed_memories
 from beamlib.retrieval import Document, Encoders, build_index
 from beamlib.text import split_sentences
 
@@ -218,7 +218,7 @@ def memory_arm(setup: Setup, parameters: RunParameters) -> Arm:
         case "own":
             if not parameters.own_memory:
                 raise UserError("the setup own needs a memory of your own; name it as file.py:Class in own_memory.")
-            return Arm(memory="own", target=parameters.own_memory)
+            return Arm(memory="own", target=listed_memories(parameters.own_memory)[0])
         case "rag" | "light":
             return Arm(memory=setup, retriever=parameters.retriever, k=parameters.k)
         case _:

@@ -62,7 +62,7 @@ def run_all(
     conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
     protocol: Protocol = "paper",
     authors: Annotated[Path | None, typer.Option(help="Models file whose authors write conversations.")] = None,
-    memory: Annotated[str, typer.Option(help="One more, by name or file.py:Class (docs/memories.md).")] = "",
+    memory: Annotated[str, typer.Option(help="More: file.py:Class, or names with commas (docs/memories.md).")] = "",
     memory_timeout: MemoryTimeout = None,
     memorycode: Annotated[
         Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10).")

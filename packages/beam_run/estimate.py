@@ -23,7 +23,7 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, model_roles, run_path
 from beamlib.evaluate.run import plan_run
 from beamlib.evaluate.runner import Rehearsal, rehearsals
-from beamlib.evaluate.task import TaskPlan, arm_name
+from beamlib.evaluate.task import TaskPlan
 from beamlib.files import read_json, write_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
@@ -56,8 +56,12 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     if not parameters.models:
         return Estimate(size=label, backbone="", conversations=0, arms=names)
     pending = rehearsals(plan)
-    own = [arm for arm in plan.arms.values() if task.memory(arm) == "own"]
-    by_rule = parameters.own_memory in ADAPTERS
+    # What an adapter will call is counted by a rule, in BEAM alone; what other memories call is not known.
+    uncounted = [
+        name
+        for name, arm in plan.arms.items()
+        if task.memory(arm) == "own" and not (isinstance(arm, Arm) and arm.target in ADAPTERS)
+    ]
     expected = stored_means(parameters)
     tally = CallTally()
     for part in _rehearsed([(rehearsal, expected) for rehearsal in pending], parameters, label, quiet=quiet):
@@ -68,7 +72,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
         tally,
         expected,
         conversations=len(plan.pending),
-        own=() if by_rule else tuple(arm_name(arm) for arm in own),
+        own=uncounted,
         suite=task.name,
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from beam_generate.of_run import GenerationOfRun
-from beam_memories.own_memory import check_own_memory
+from beam_memories.own_memory import available_memories
 from beam_memories.programs import memory_place
 from beam_run.arguments import Endpoints, check_run_name
 from beam_run.costs import Estimate
@@ -23,7 +23,7 @@ from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import ensure_keys, models_file
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
-from beamlib.params import EVOLVING, GENERATED, RunParameters, load_parameters, preset_values
+from beamlib.params import EVOLVING, GENERATED, RunParameters, listed_memories, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
 from beamlib.text import count
@@ -128,8 +128,9 @@ def plan(job: Job, place: Path) -> RunPlan:
         for size, number in conversations.items()
         for backbone in job.backbones or [""]
     ]  # fmt: skip
-    if places["own_memory"] not in ("", *EVOLVING):  # a mistake in it shows before anything runs
-        check_own_memory(places["own_memory"], runs[0].memory_timeout, runs[0].models)
+    own = available_memories(places["own_memory"], runs[0].memory_timeout, runs[0].models)
+    runs = [parameters.model_copy(update={"own_memory": own}) for parameters in runs]
+    shown = ",".join(memory for memory in listed_memories(own) if memory not in EVOLVING)  # those are BEAM's alone
     for parameters in runs:  # an encoder that cannot be had should show before anything is done
         for arm in arms_of(parameters, experiments(parameters)):
             if arm.retriever:
@@ -140,7 +141,7 @@ def plan(job: Job, place: Path) -> RunPlan:
             folder,
             ask=name in job.suites,
             backbones=job.backbones,
-            places=places | ({"own_memory": ""} if job.memory in EVOLVING else {}),  # of BEAM's tables alone
+            places=places | {"own_memory": shown},
             settings=job.settings,
             shared={"run": str(job.folder), "conversations": job.conversations, "calls": job.calls},
         )

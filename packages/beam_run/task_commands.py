@@ -61,9 +61,7 @@ def task_group(
         key_variable: KeyVariable = "",
         context_window: Window = 131_072,
         calls: Calls = "record",
-        memory: Annotated[
-            str, typer.Option(help="The memory of the arm own, by name or file.py:Class (docs/memories.md).")
-        ] = "",
+        memory: Annotated[str, typer.Option(help="Own memory: file.py:Class, or names with commas.")] = "",
         memory_timeout: MemoryTimeout = None,
         prompts: Prompts = None,
         conversations: Annotated[

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from beam_memories.own_memory import check_own_memory
+from beam_memories.own_memory import available_memories
 from beam_memories.programs import memory_place
 from beam_run.estimate import estimate_plan
 from beamlib.confirmation import Priced, confirm_calls
@@ -25,7 +25,7 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
-from beamlib.params import RunParameters, load_parameters
+from beamlib.params import ADAPTERS, RunParameters, listed_memories, load_parameters
 from beamlib.places import PARAMS
 from beamlib.report.table import Table, save_table
 from beamlib.text import count, shell_command
@@ -143,18 +143,23 @@ def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
         **({"confirm_cost": True} if options.yes else {}),
     }
     parameters = load_parameters(PARAMS / "100k.yaml", **{**options.settings, **given})
-    if parameters.own_memory:
-        # A mistake shows before anything runs.
-        check_own_memory(parameters.own_memory, parameters.memory_timeout, parameters.models)
-    return parameters
+    own = available_memories(parameters.own_memory, parameters.memory_timeout, parameters.models)
+    return parameters.model_copy(update={"own_memory": own})
 
 
 def parse_arms(task: Task, options: TaskOptions, parameters: RunParameters) -> list[AnyArm]:
     """The arms that are named, without repeats, or all of them; an unknown name is a `UserError`."""
     arms = task.parse_arms(options.arms) if options.arms else list(task.arms(parameters))
-    if ("own" in map(task.memory, arms)) != bool(options.memory):
+    own = [arm for arm in arms if task.memory(arm) == "own"]
+    if (options.memory and not own) or ("own" in own and not options.memory):
         raise UserError("--memory: the arm own and a memory of your own, as file.py:Class, go together; give both.")
-    return arms
+    adapters = [arm for arm in own if arm in ADAPTERS]
+    available = listed_memories(
+        available_memories(
+            ",".join(adapters), parameters.memory_timeout, parameters.models, alone=len(adapters) == len(arms)
+        )
+    )
+    return [arm for arm in arms if arm not in adapters or arm in available]
 
 
 def recording_command(task: Task, verb: str, options: TaskOptions) -> str:

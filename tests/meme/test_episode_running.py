@@ -264,6 +264,7 @@ def test_tokens_are_counted_apart_by_stage(parameters: ResolvedParameters, monke
     spent = ask(EPISODE, "dependencies", parameters, ModelRoles.of(Reader())).record.spent
     assert {stage: (one.calls, one.input_tokens, one.output_tokens) for stage, one in spent.items()} == {
         "ingest": (4, 400, 40),
+        "maintenance": (0, 0, 0),
         "retrieval": (5, 500, 50),  # three of the questions are asked in both rounds: an equal call is one call
         "answer": (8, 800, 80),
     }
@@ -283,7 +284,7 @@ def test_what_is_read_anew_at_the_second_round_counts_once(parameters: ResolvedP
 
 def test_a_senseless_usage_does_no_harm() -> None:
     meter = Meter()
-    meter.count("answer", "m", Prompt("a", {}), Completion("x", Usage(-5, 2**80)))
+    meter.count("answer", "reader", "m", Prompt("a", {}), Completion("x", Usage(-5, 2**80)))
     assert (meter.spent["answer"].input_tokens, meter.spent["answer"].output_tokens) == (0, 2**53)
 
 
@@ -332,4 +333,4 @@ def test_names_of_memories_are_a_closed_set(parameters: ResolvedParameters) -> N
         Meme().parse_arms(["../x"])
     with pytest.raises(UserError, match="the memory own needs a class of your own"):
         arm_of("own", parameters)
-    assert len(MEMORIES) == 11
+    assert len(MEMORIES) == 14

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from beam_meme import cli
 from beam_meme.episode_files import write_episodes
 from beam_meme.episode_results import CONTEXTS
+from beam_meme.grid import FIGURES, study_figure, study_frame
 from beam_meme.meme_memories import MEMORIES
+from beam_meme.meme_tally import score_plan
 from beam_meme.task import Meme, open_meme
+from beam_memories.programs import adapter_identity
 from beam_run.task_options import TaskOptions, recording_command, run_command, score_command
 from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.params import ADAPTERS
+from beamlib.places import PROMPTS
 from scripted_server import ScriptedServer
 from small_episodes import LOADED
 from steady_replies import one_endpoint, steady_reply
@@ -47,7 +57,7 @@ def test_an_order_is_fulfilled_by_the_stand_in(data: Path, tmp_path: Path, capsy
     ran = run_command(NOFILLER, order)
     said = capsys.readouterr().out
     assert f"MEME: 1 of 2 episodes; reader: {OFFLINE_NAME}; arms: none, rag" in said
-    assert "  rag: 8 answers of 1 episode; tokens: ingest 0, retrieval 0, answer " in said
+    assert "  rag: 8 answers of 1 episode; tokens: ingest 0, maintenance 0, retrieval 0, answer " in said
     assert "score them with: beamlib meme score --data" in said
     assert list(ran.records("rag")) == ["sw_001"]
     assert (tmp_path / "meme/nofiller/rag/answers.jsonl").exists()
@@ -66,7 +76,7 @@ def test_k_acts_on_every_memory_that_retrieves(memory: str, data: Path, tmp_path
 
 def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
     ran = run_command(NOFILLER, TaskOptions(data, tmp_path, most=1, settings=SETTINGS, quiet=True))
-    assert tuple(ran.stores) == tuple(memory for memory in MEMORIES if memory != "own")
+    assert tuple(ran.stores) == tuple(memory for memory in MEMORIES if memory not in ("own", *ADAPTERS))
     for arm in ran.stores:
         answers = ran.records(arm)["sw_001"]
         assert len(answers) == 8 and all(answer.text for answer in answers)
@@ -90,11 +100,73 @@ def test_a_memory_of_ones_own_has_its_place(data: Path, tmp_path: Path) -> None:
     assert "Synth" in contexts.context("sw_001-after-q01")
 
 
+SYSTEM = """
+import json, sys, urllib.request
+name = sys.argv[1]
+if "--describe" in sys.argv:
+    print(json.dumps({"missing": ["langmem"] if name == "langmem" else [], "notes": [f"{name}: a stand-in"]}))
+    raise SystemExit
+facts = []
+for line in sys.stdin:
+    request = json.loads(line)
+    reply = {}
+    if request["method"] == "hello":
+        api, reply = request["api"], {"protocol": 1}
+    elif request["method"] == "ingest":
+        for said in request["messages"]:
+            content = f"Note, {name}: <question>\\n{said['content']}\\n</question>"
+            body = {"model": api["model"], "messages": [{"role": "user", "content": content}]}
+            headers = {"Authorization": f"Bearer {api['api_key']}", "Content-Type": "application/json"}
+            call = urllib.request.Request(api["base_url"] + "/chat/completions", json.dumps(body).encode(), headers)
+            facts.append(json.load(urllib.request.urlopen(call))["choices"][0]["message"]["content"])
+    else:
+        reply = {"context": "\\n".join(facts[-3:]), "message_ids": [], "parts": {}}
+    print(json.dumps(reply), flush=True)
+"""
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_six_systems_stand_in_one_table_and_a_missing_one_is_named(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    (tmp_path / "host.py").write_text(SYSTEM)
+    monkeypatch.setattr("beam_memories.programs.HOST", tmp_path / "host.py")
+    adapter_identity.cache_clear()
+    six = ["bm25", "dense", "md-flat", "wiki", "mem0", "graphiti"]
+    with ScriptedServer(any_reply) as server:
+        models = priced(one_endpoint(server, tmp_path / "models.yaml"))
+        order = TaskOptions(
+            data, tmp_path / "run", arms=[*six, "langmem"], most=1, models=models, settings=SETTINGS, quiet=True,
+            yes=True,
+        )  # fmt: skip
+        run_command(NOFILLER, order)
+        assert "Left out: --memory langmem: it needs langmem" in (said := capsys.readouterr().out)
+        assert "pip install -e '.[langmem]'" in said
+        asked = len(server.requests)
+        shutil.rmtree(tmp_path / "run/meme/nofiller-one/mem0")
+        plan = run_command(NOFILLER, replace(order, arms=six))
+        assert len(server.requests) == asked  # its calls are stored
+    assert list(plan.stores) == six
+    for arm in six:
+        (answers,) = plan.records(arm).values()
+        assert all(answer.text for answer in answers), arm
+    contexts = {arm: plan.records(arm, CONTEXTS)["sw_001"][0] for arm in ("mem0", "graphiti")}
+    spending = contexts["mem0"].spending
+    assert list(spending["ingest"]) == ["memory"] and list(spending["answer"]) == ["reader"]
+    memory, reader = spending["ingest"]["memory"], spending["answer"]["reader"]
+    assert memory.calls > reader.calls == 8
+    (costs,) = score_plan(plan, "here").dollars["mem0"]
+    assert costs["ingest"] == pytest.approx((3 * memory.input_tokens + 7 * memory.output_tokens) / 1e6)
+    assert costs["answer"] is None  # the reader has no price
+    assert contexts["mem0"].contexts != contexts["graphiti"].contexts
+    adapter_identity.cache_clear()
+
+
 def test_a_run_is_scored_and_its_tables_say_what_they_rest_on(scored: tuple[Path, dict[str, Any]]) -> None:
     folder, tables = scored
     assert list(tables)[:-1] == [
         "MEME: results", "MEME: results before the filter", "MEME: kinds of pass", "MEME: where answers go wrong",
-        "MEME: tokens and cost",
+        "MEME: tokens per episode", "MEME: costs",
     ]  # fmt: skip
     assert all(OFFLINE_NAME in table.footer[0] for name, table in tables.items() if name != "data")
     real = {(row["memory"], row["task"]): row["real"] for row in tables["MEME: results"].records()}
@@ -150,6 +222,18 @@ def test_a_model_judges_once_it_may(data: Path, tmp_path: Path, capsys: Any) -> 
         assert "Judge: scripted" in "".join(tables[0].footer)
         score_command(NOFILLER, TaskOptions(**{**fields(order), "calls": "replay"}))
         assert len(server.requests) == asked + judged
+
+
+def priced(path: Path) -> str:
+    models = yaml.safe_load(path.read_text())
+    models["memory"] = {**models["memory"], "input_price": 3.0, "output_price": 7.0}
+    path.write_text(yaml.safe_dump(models))
+    return str(path)
+
+
+def any_reply(body: dict[str, Any]) -> str:
+    text = str(body["messages"][-1]["content"])
+    return steady_reply(body) if "</question>" in text else "The user spoke of the project."
 
 
 def fields(order: TaskOptions) -> dict[str, Any]:
@@ -213,3 +297,35 @@ def test_the_commands_generate_run_score_and_count(tmp_path: Path, monkeypatch: 
     assert {row["memory"] for row in found["MEME: results"]} == {"bm25", "dependencies"}
     assert beamlib("report", "--data", out, "--name", "t", "--json") == f"{to_json(found, indent=2)}\n"
     assert (tmp_path / "runs" / "t" / "meme" / "nofiller" / "bm25" / "run.json").exists()
+
+
+def test_a_study_varies_k_and_prompts_and_draws_what_is_there(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beamlib.places.ROOT", tmp_path)
+    (tmp_path / "curt").mkdir()
+    (tmp_path / "curt/meme_answer.md").write_text((PROMPTS / "meme_answer.md").read_text().replace("\n\n", "\n", 1))
+
+    def study(*words: str) -> str:
+        order = ["study", "--data", str(data), "--name", "s", *words]
+        done = CliRunner().invoke(cli.meme_app, order, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    varied = ["--k", "1,4", "--prompts", f"default,{tmp_path / 'curt'}", "--episodes", "1", "--set", "workers=1"]
+    shown = study("--memories", "bm25,none", *varied)
+    frame = study_frame(tmp_path / "runs/s")
+    bm25 = frame[(frame["memory"] == "bm25") & (frame["task"] == "exact_recall")]
+    assert {(row.k, row.prompts) for row in bm25.itertuples()} == set(product((1, 4), ("default", "curt")))
+    path = tmp_path / "runs/s-k4-offline-default/meme/nofiller/scores/results.csv"
+    scored = pd.read_csv(path, comment="#")
+    (known,) = scored[(scored["memory"] == "bm25") & (scored["task"] == "exact_recall")]["real"]
+    assert list(bm25[(bm25["k"] == 4) & (bm25["prompts"] == "default")]["real"]) == [known]
+    shutil.rmtree(tmp_path / "runs/s-k1-offline-curt")
+    assert len(study("--draw").splitlines()) < len(shown.splitlines())
+    drawn = study_figure(frame, FIGURES["figure3"])
+    lines = {line.get_label(): list(line.get_xdata()) for line in drawn.axes[0].lines}
+    assert lines["BM25 (published)"] == ["5"]
+    assert {"figure3.svg", "figure5.svg", "interventions.csv"} <= {
+        one.name for one in (tmp_path / "runs/s/study").iterdir()
+    }

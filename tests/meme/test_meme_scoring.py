@@ -26,7 +26,16 @@ from beam_meme.meme_scoring import (
     outcomes,
     score_episodes,
 )
-from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, published, results_table, stage_table
+from beam_meme.meme_tables import (
+    USED,
+    cost_table,
+    kinds_table,
+    meme_basis,
+    published,
+    results_table,
+    stage_table,
+    token_table,
+)
 from beam_offline import OfflineModel
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import ContextLosses
@@ -306,7 +315,8 @@ def test_tables_say_what_they_rest_on() -> None:
         results_table(frame, basis),
         kinds_table(frame, basis),
         stage_table([("bm25", "cascade", "retrieved"), ("bm25", "cascade", "right")], basis),
-        cost_table({"bm25": {"answer": Usage(2_000, 100)}}, {"bm25": 2}, basis),
+        token_table({"bm25": {"answer": Usage(2_000, 100)}}, {"bm25": 2}, basis),
+        cost_table({"bm25": [dict.fromkeys(USED, 0.5)]}, basis),
     )
     for table in made:
         text = "\n".join(table.footer)
@@ -336,21 +346,17 @@ def test_kinds_and_costs_and_stages_are_counted_per_memory() -> None:
     kinds = {(row[0], row[1]): row[2:] for row in kinds_table(frame, basis).rows()}
     assert kinds["Karpathy Wiki", "Abs"] == ("1", "0", "0.00", "0.00", "–", "0", "0", "0", "1", "0")
     assert ("BM25", "Cas, hop 1") in kinds and ("BM25", "Cas, hop 2") not in kinds
-    costs = cost_table({"BM25": {"ingest": Usage(10, 4), "answer": Usage(2_000, 100)}}, {"BM25": 2}, basis)
-    assert costs.rows()[0] == ("this run", "BM25", "5", "2", "0", "0", "1,000", "50", *["–"] * 5)
-    assert ("published", "Karpathy Wiki", *["–"] * 6, "1.17", "0.22", "–", "46.3", "–") in costs.rows()
-    used = {name: {"ingest": Usage(10, 4), "answer": Usage(2_000, 100)} for name in ("BM25", "wiki", "mem0")}
-    dollars = {
-        "BM25": {"ingest": 0.0, "retrieval": 0.0, "answer": 0.5},
-        "wiki": {"ingest": 3.0, "retrieval": 0.5, "answer": 1.5},
-        "mem0": {"ingest": None, "retrieval": 0.0, "answer": 1.0},
-    }
-    priced = [row[8:] for row in cost_table(used, dict.fromkeys(used, 2), basis, dollars).rows()[:3]]
-    assert priced == [
-        ("0.0000", "0.2500", "0.2500", "1.0", "0.5000"),
-        ("1.5000", "1.0000", "2.5000", "10.0", "5.0000"),
-        ("unknown",) * 5,
+    tokens = token_table({"BM25": {"ingest": Usage(10, 4), "answer": Usage(2_000, 100)}}, {"BM25": 2}, basis)
+    assert tokens.rows() == [("BM25", "5", "2", "0", "0", "0", "0", "1,000", "50")]
+    cheap = {"ingest": 0.0, "maintenance": 0.0, "retrieval": 0.0, "answer": 0.25}
+    costs = {"bm25": [cheap, cheap], "wiki": [cheap | {"maintenance": 2.0}], "mem0": [cheap | {"ingest": None}]}
+    rows = cost_table(costs, basis).rows()
+    assert rows[-3:] == [
+        ("this run", "bm25", "$0.00", "$0.00", "$0.250", "$0.250", "1.0", "$0.500"),
+        ("this run", "wiki", "$0.00", "$2.00", "$0.250", "$2.25", "9.0", "$2.25"),
+        ("this run", "mem0", "unknown", "$0.00", "$0.250", "unknown", "–", "unknown"),
     ]
+    assert ("published", "Karpathy Wiki", "$1.17", "–", "$0.220", "$1.39", "46.3", "–") in rows
     stages = stage_table([("m", "cascade", "encoded"), ("m", "cascade", "right"), ("m", "tracking", "right")], basis)
     assert stages.rows() == [("m", "Tr", "1", "0", "0", "0", "0", "1"), ("m", "Cas", "2", "1", "0", "0", "0", "1")]
 

@@ -176,7 +176,8 @@ def test_what_was_announced_is_nearly_what_is_called(folder: Path, tmp_path: Pat
         assert 0.9 < announced / (2 * len(server.requests)) <= 1
         paid = sum(dollars_by_hand(path) for path in (tmp_path / "run/calls/meme").glob("*.sqlite"))
         for own in scored.values():
-            priced = [cost or 0.0 for stages in own.dollars.values() for cost in stages.values()]
+            episodes = [stages for memory in own.dollars.values() for stages in memory]
+            priced = [cost or 0.0 for stages in episodes for cost in stages.values()]
             assert sum(priced) == pytest.approx(paid) and paid > 0
         again = estimates(parameters)
         assert sum(row.calls for one in again for row in one.rows) == 0

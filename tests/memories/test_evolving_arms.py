@@ -118,6 +118,13 @@ def test_a_name_is_one_more_arm_whose_contexts_carry_message_ids(name: str, repo
     assert any(one["message_ids"] for one in made)
 
 
+def test_several_names_are_several_arms(repo_root: Path) -> None:
+    run = load_parameters(repo_root / "params/100k.yaml", own_memory="mem0,md-flat,langmem")
+    assert [arm.name for arm in experiments(run)["main"][4:-1]] == ["mem0", "md-flat", "langmem"]
+    with pytest.raises(UserError, match="own_memory"):
+        load_parameters(repo_root / "params/100k.yaml", own_memory="mem0,mine")
+
+
 def test_none_of_them_is_in_the_default_run_and_another_name_is_refused(repo_root: Path, tmp_path: Path) -> None:
     memories = {arm.memory for arms in experiments(parameters(repo_root, tmp_path, "")).values() for arm in arms}
     assert memories.isdisjoint(EVOLVING)

@@ -177,6 +177,12 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     ],
     "meme download": [(lambda p: ["--out", p.episodes], 2, REFUSED), (lambda p: ["--out", p.data], 2, REFUSED)],
     "meme run": [(lambda p: ["--data", p.episodes, "--name", p.run.name, "--memories", "bm25"], 0, "answers of 2")],
+    "meme study": [
+        (lambda p: ["--data", p.episodes, "--name", p.run.name, "--draw"], 2, "run the study without --draw")
+    ],
+    "meme optimise": [
+        (lambda p: ["--data", p.episodes, "--out", p.run, "--models", p.data], 2, "would be asked for: add --yes")
+    ],
     "meme score": [(lambda p: ["--data", p.episodes, "--name", p.run.name], 0, "MEME: results")],
     "meme report": [(lambda p: ["--data", p.episodes, "--name", p.run.name], 0, "MEME: results")],
     "memorycode run": [

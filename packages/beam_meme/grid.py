@@ -1,0 +1,161 @@
+"""Interventions as one study: runs over K, filler, answering model, internal model and prompt set, in one table.
+
+What the paper's Figures 3 and 5 plot is known from captions alone: Figure 5 is prompt optimisation. The figures here
+have a panel per intervention, and the published values at the settings that they were measured with.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from beam_meme.episode_gold import SHORT
+from beam_meme.meme_scoring import OVERALL
+from beam_meme.meme_tables import published
+from beam_meme.task import open_meme
+from beam_run.task_options import TaskOptions, run_command, score_command
+from beamlib.evaluate.run_store import read_manifest
+from beamlib.evaluate.task import RUN, TaskManifest
+from beamlib.files import make_folder
+from beamlib.report.figures import PAGE_WIDTH, style
+from beamlib.report.table import Table
+
+INTERVENTIONS = {"k": "K", "variant": "filler", "reader": "answering", "inside": "internal model", "prompts": "prompts"}
+"""What a study varies, as columns of its frame, and their titles."""
+FIGURES = {"figure3": ("k", "variant"), "figure5": ("reader", "inside", "prompts")}
+_SHOWN = {OVERALL: "overall", "cascade": "cascade", "absence": "absence"}
+DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values of each intervention; a models file has the internal model, a backbone the answering one."""
+
+    ks: Sequence[int] = (5,)
+    variants: Sequence[str] = ("",)
+    models: Sequence[str] = ("",)
+    backbones: Sequence[str] = ("",)
+    prompts: Sequence[Path | None] = (None,)
+
+
+def run_grid(grid: Grid, options: TaskOptions) -> None:
+    """Answer and judge every cell of the grid. Cells share stored calls: what K does not change is called once.
+
+    Args:
+        options: What all cells have in common; the folder of a cell bears the name of its `folder` and its values.
+    """
+    calls = make_folder(options.folder / "calls")
+    cells = itertools.product(grid.ks, grid.models, grid.prompts, grid.variants, grid.backbones)
+    for k, models, prompts, variant, backbone in cells:
+        parts = (f"k{k}", _word(Path(models).stem or "offline"), _word(prompts.name) if prompts else DEFAULT)
+        folder = make_folder(options.folder.with_name("-".join((options.folder.name, *parts))))
+        if not (folder / "calls").exists():
+            (folder / "calls").symlink_to(os.path.relpath(calls, folder))
+        shared = {name: getattr(options, name) for name in options.__dataclass_fields__}
+        values = {"variant": variant, "models": models, "backbone": backbone, "prompts": prompts}
+        cell = TaskOptions(**{**shared, **values, "folder": folder, "settings": {**options.settings, "k": k}})
+        task = open_meme(options.data, variant)
+        run_command(task, cell)
+        score_command(task, TaskOptions(**{**{n: getattr(cell, n) for n in shared}, "memory": ""}))
+
+
+def _word(name: str) -> str:
+    """Turn a file's name into one word of a folder's name."""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", name)[:40]
+
+
+def study_frame(folder: Path) -> pd.DataFrame:
+    """Collect the scores of the runs `<folder>-*`: a row per run, memory and task, a column per intervention."""
+    rows = []
+    for path in sorted(folder.parent.glob(f"{folder.name}-*/meme/*/scores/results.csv")):
+        variant_folder = path.parent.parent
+        run_folder = variant_folder.parent.parent
+        scores = pd.read_csv(path, comment="#")
+        for memory, own in scores.groupby("memory", sort=False):
+            manifest = read_manifest(variant_folder / str(memory) / RUN, TaskManifest)
+            inside = manifest.models.get("memory", {}).get("model", "")
+            values = {
+                "memory": memory, "k": manifest.settings.get("k", ""), "variant": manifest.settings["variant"],
+                "reader": manifest.models["reader"]["model"], "inside": inside,
+                "prompts": run_folder.name.rpartition("-")[2],
+            }  # fmt: skip
+            rows += [{**values, **row} for row in own[["task", "real", "low", "high", "n"]].to_dict("records")]
+    columns = ["memory", *INTERVENTIONS, "task", "real", "low", "high", "n"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def published_frame() -> pd.DataFrame:
+    """The published rows in the same columns, without intervals, which are not known."""
+    names = {**{str(task): short for task, short in SHORT.items()}, OVERALL: "overall"}
+    rows = [
+        {
+            "memory": f"{row['system'].partition(' (')[0]} (published)",
+            "k": 5 if row["paradigm"] == "raw retrieval" else "",
+            "variant": "filler32k", "reader": row["answering"], "inside": row["inside"], "prompts": DEFAULT,
+            "task": task, "real": float(row[column]), "n": int(row["episodes"]),
+        }
+        for row in published().to_dict("records")
+        for task, column in names.items()
+    ]  # fmt: skip
+    return pd.DataFrame(rows).reindex(columns=study_frame(Path("none")).columns)
+
+
+def study_table(frame: pd.DataFrame) -> Table:
+    """Show a row per run and memory, below the published ones, with the share of each task."""
+    both = pd.concat([published_frame(), frame.astype(object)], ignore_index=True)
+    keys = ["memory", *INTERVENTIONS]
+    both[keys] = both[keys].fillna("").astype(str)
+    wide = both.pivot_table(index=keys, columns="task", values="real", sort=False, aggfunc="first").astype(float)
+    wide = wide[[*map(str, SHORT), OVERALL]].rename(columns={str(task): short for task, short in SHORT.items()})
+    cells = wide.map("{:.2f}".format).reset_index().astype(str)
+    notes = ("Shares that count. Published values rest on the released episodes, other models and another judge.",)
+    return Table("MEME: interventions", cells, (), notes, csv=both, frame=both)
+
+
+def study_figure(frame: pd.DataFrame, interventions: Sequence[str]) -> Figure:
+    """Draw overall, cascade and absence over the values of each intervention, a line per memory.
+
+    A panel holds the runs that have the most frequent value of every other intervention. Published values are hollow.
+    """
+    both = pd.concat([published_frame(), frame.astype(object)], ignore_index=True)
+    with style():
+        figure = Figure(figsize=(PAGE_WIDTH, 5.4))
+        panels = figure.subplots(len(_SHOWN), len(interventions), sharey="row", squeeze=False)
+        for column, name in enumerate(interventions):
+            own = _compared(frame, name)
+            theirs = both[both["memory"].str.endswith("(published)")]
+            if name in ("k", "variant"):
+                theirs = theirs[~theirs["reader"].str.contains("Sonnet") & ~theirs["inside"].str.contains("Opus")]
+            for axes, task in zip(panels[:, column], _SHOWN, strict=True):
+                for memory, part in own[own["task"] == task].groupby("memory", sort=False):
+                    part = part.sort_values(name)
+                    reach = [part["real"] - part["low"], part["high"] - part["real"]]
+                    axes.errorbar(part[name].astype(str), part["real"], yerr=reach, marker="o", label=memory)
+                for memory, part in theirs[theirs["task"] == task].groupby("memory", sort=False):
+                    axes.plot(part[name].astype(str), part["real"], "o", fillstyle="none", label=memory)
+                axes.set(ylim=(0, 1.02), ylabel=_SHOWN[task] if not column else "")
+                axes.tick_params(axis="x", rotation=20)
+            panels[0, column].set_title(INTERVENTIONS[name], loc="left")
+        handles = {
+            label: handle
+            for axes in figure.axes
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize="small")
+    return figure
+
+
+def _compared(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows that differ in one intervention alone."""
+    for other in INTERVENTIONS:
+        if other != name and len(frame):
+            usual = frame.groupby("memory")[other].transform(lambda values: values.mode().iloc[0])
+            frame = frame[frame[other] == usual]
+    return frame

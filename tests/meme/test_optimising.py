@@ -1,0 +1,82 @@
+"""SIMBA against a scripted server whose answers are right once the prompt has a rule; skipped where dspy is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_meme.episode_files import write_episodes
+from beam_meme.optimising import Search, optimise_prompt, split_episodes
+from beam_meme.task import Meme
+from beam_run.task_options import TaskOptions, parameters_of, run_command
+from beamlib.errors import UserError
+from scripted_server import ScriptedServer
+from small_episodes import LOADED
+from steady_replies import one_endpoint
+
+APART = Path("/work/dspy")
+"""Where dspy may lie outside the environment: pip install --target /work/dspy dspy."""
+RULE = "Name every value that stands in the context {{ twice }}."
+TASK = Meme("nofiller")
+
+
+@pytest.fixture
+def with_dspy(monkeypatch: pytest.MonkeyPatch) -> None:
+    if APART.is_dir():
+        monkeypatch.setattr(sys, "path", [*sys.path, str(APART)])
+    pytest.importorskip("dspy", reason="dspy is not installed: pip install -e '.[dspy]'")
+
+
+def reply(body: dict[str, Any]) -> str:
+    text = "\n".join(str(message["content"]) for message in body["messages"])
+    if "module_advice" in text:
+        return (
+            f"[[ ## discussion ## ]]\nx\n[[ ## module_advice ## ]]\n{json.dumps({'self': RULE})}\n[[ ## completed ## ]]"
+        )
+    if "[[ ## answer ## ]]" in text:
+        lucky = body.get("seed", 0) % 2  # what tells a good sample from a bad one before there is a rule
+        return f"[[ ## answer ## ]]\n{'right' if RULE in text or lucky else 'wrong'}\n[[ ## completed ## ]]"
+    answer = re.search(r"\b(right|wrong)\b\s*</answer>", text)
+    return json.dumps({"pass": bool(answer and answer[1] == "right"), "reason": "scripted"})
+
+
+def test_the_better_prompt_is_found_written_and_replayed(with_dspy: None, tmp_path: Path) -> None:
+    data = tmp_path / "nofiller.json"
+    write_episodes(data, LOADED)
+    with ScriptedServer(reply) as server:
+        models = str(one_endpoint(server, tmp_path / "models.yaml"))
+        order = TaskOptions(
+            data, tmp_path / "run", arms=["bm25"], models=models, settings={"workers": 1}, quiet=True, yes=True
+        )
+        run_command(TASK, order)
+        search = Search(steps=2, candidates=2, batch=4)
+        path = optimise_prompt(TASK, parameters_of(TASK, order), "bm25", search, tmp_path / "better")
+        asked = len(server.requests)
+        replayed = TaskOptions(
+            data, tmp_path / "run", models=models, calls="replay", settings={"workers": 1}, quiet=True
+        )
+        again = optimise_prompt(TASK, parameters_of(TASK, replayed), "bm25", search, tmp_path / "again")
+        assert len(server.requests) == asked
+        assert server.repeated() == []
+        split = json.loads((tmp_path / "better-split.json").read_text())
+        assert len(split["train"]) == len(split["test"]) == 1 and split["train"] != split["test"]
+        assert RULE.replace("{{", "{ {") in path.read_text()
+        assert again.read_bytes() == path.read_bytes()
+        told = run_command(TASK, TaskOptions(data, tmp_path / "new", arms=["bm25"], prompts=path.parent, models=models,
+                                             settings={"workers": 1}, quiet=True, yes=True))  # fmt: skip
+        sent = str(server.requests[-1])
+        assert "Name every value" in sent and told.records("bm25")
+
+
+def test_training_and_test_episodes_are_disjoint() -> None:
+    names = [f"sw_{number:03}" for number in range(11)]
+    train, test = split_episodes(names, 0.5, 42)
+    assert sorted(train + test) == names and train == split_episodes(names[::-1], 0.5, 42)[0]
+    assert split_episodes(names, 1.0, 1)[1]
+    with pytest.raises(UserError, match="two episodes at least"):
+        split_episodes(names[:1], 0.5, 42)
