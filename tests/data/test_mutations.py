@@ -122,6 +122,11 @@ def test_every_field(source: Source, file: str) -> None:
         ((0, "turns", 0, 1, "role"), "system", "`role` is 'system'"),
         ((0, "turns", 0, 3), DELETE, "batch 1, turn 1: message 2 has no answer"),
         ((0, "turns", 1), "x", "batch 1, turn 2: expected a list of messages"),
+        (
+            (0, "turns", 0, 1, "content"),
+            "long " * 800_001,
+            "`content` has 4,000,005 characters, more than the 4,000,000",
+        ),
         ((0, "turns", 0, 1, "content"), "half \ud800", "`content` holds half a character at position 5"),
     ],
 )
