@@ -12,9 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from operator import add
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import EMBEDDING, READER_OF
@@ -185,6 +192,12 @@ class EpisodeContexts(BaseModel):
     spent: dict[Stage, Spent]
     spending: dict[Stage, dict[str, Spent]] = {}  # by role; records by versions before 2026-11-27 have none
     texts: dict[str, str]
+
+    @model_serializer(mode="wrap")
+    def _as_recorded(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave `spending` out of records that had none: their hashes are on file."""
+        values: dict[str, Any] = dump(self)
+        return values if self.spending else {name: value for name, value in values.items() if name != "spending"}
 
     @model_validator(mode="after")
     def _texts_exist(self) -> EpisodeContexts:
