@@ -521,17 +521,25 @@ def summarization(window: ProbeWindow) -> Iterator[Idea]:
     """
     denied = window.denied()
     kinds: dict[str, list[Fact]] = {}
+    left_out: list[list[Fact]] = []
+    none = True
     for found in window.strands().values():
         facts = [fact for fact in found if fact.key not in denied]
         kinds.setdefault(found[0].strand.kind.label, []).extend(facts)
         several = len({fact.key for fact in facts}) > 3 and len({fact.place[:2] for fact in facts}) > 1
         if several and _asked_alone(window, facts, _SUMMED_OF_MANY):
             yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME * window.near))
+            none = False
+        elif several:
+            left_out.append(facts)
     for facts in kinds.values():
         if _whole(window, facts):
+            none = False
             yield _summary(
                 window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME * window.near)
             )
+    for facts in left_out[:_ENOUGH] if window.scenario.long and none else ():  # where chance left out all
+        yield _summary(window, facts, _theme(window, facts[0], 0.0))
 
 
 def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
