@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -19,16 +20,15 @@ from scripted_server import ScriptedServer
 from small_episodes import LOADED
 from steady_replies import one_endpoint
 
-APART = Path("/work/dspy")
-"""Where dspy may lie outside the environment: pip install --target /work/dspy dspy."""
 RULE = "Name every value that stands in the context {{ twice }}."
 TASK = Meme("nofiller")
 
 
 @pytest.fixture
 def with_dspy(monkeypatch: pytest.MonkeyPatch) -> None:
-    if APART.is_dir():
-        monkeypatch.setattr(sys, "path", [*sys.path, str(APART)])
+    """DSPy is installed, or lies in the folder that BEAM_DSPY names (pip install --target FOLDER dspy)."""
+    if folder := os.environ.get("BEAM_DSPY"):
+        monkeypatch.setattr(sys, "path", [*sys.path, folder])
     pytest.importorskip("dspy", reason="dspy is not installed: pip install -e '.[dspy]'")
 
 
