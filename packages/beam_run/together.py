@@ -83,7 +83,7 @@ def _averages(path: Path) -> dict[str, str]:
     frame = pd.read_csv(path, comment="#")
     average = frame[frame["ability"] == "average"].iloc[0]
     series = [name for name in frame.columns if f"{name} low" in frame.columns]
-    most = max(average[f"{name} n"] for name in series)
+    most = pd.to_numeric(average[[f"{name} n" for name in series]]).max()  # leaves out what has no average
     return {
         name: NOTHING
         if pd.isna(average[name])
