@@ -28,7 +28,8 @@ from tqdm import tqdm
 
 from beam_offline.judge import features as judge_features
 from beam_offline.judge import model as judge_model
-from beam_offline.judge.features import NAMES, WEIGHTS, features
+from beam_offline.judge.denial import Part, reach
+from beam_offline.judge.features import NAMES, WEIGHTS, features, parse_exchange
 from beam_offline.judge.model import Estimate, Trees, probability, score
 from beam_offline.judge.parsing import parse_answer
 from beam_offline.judge.verdicts import event_features
@@ -42,9 +43,10 @@ KEPT: Final = {
     "reference": 0.6, "negated": 0.6, "denied": 0.2, "shuffled": 0.5, "other": 0.25, "question": 0.15,
     "do not know": 0.15, "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5,
     "context": 1.0,
-    "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "conflict": 1.0, "denied in words": 0.5, "hedged": 0.3,
+    "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "conflict": 1.0, "denied in words": 0.8, "hedged": 0.3,
     "talk": 0.15, "other nuggets": 0.4,
     "instructions": 0.1,
+    "retracted": 0.4, "retracted answer": 1.0, "names": 1.0, "exchanged": 0.6, "all nuggets": 0.4, "cited": 1.0,
 }  # fmt: skip
 """The share of made answers of each kind that is trained on."""
 
@@ -54,9 +56,14 @@ REFERENCES = 0.12
 PLAIN: Final = ("reference", "nugget", "conflict")
 """Kinds of made answers that the models of verdicts are trained on too; the others are for `valid` alone."""
 
-CLOSE: Final = ("negated", "denied in words", "hedged", "nugget negated", "numbers", "nugget numbers", "shuffled")
+CLOSE: Final = (
+    "negated", "denied in words", "hedged", "nugget negated", "numbers", "nugget numbers", "shuffled", "retracted",
+    "retracted answer", "names", "exchanged",
+)  # fmt: skip
+ALL_WORDS: Final = samples.Grammar(None)
+UNKNOWN: Final = ("denied in words", "hedged", "retracted", "retracted answer")
 CLOSE_WEIGHT = 3.0
-PASTED: Final = ("pairs", "few pairs", "chat", "context", "pasted notes")
+PASTED: Final = ("cited", "all nuggets", "pairs", "few pairs", "chat", "context", "pasted notes")
 PASTED_WEIGHT = 3.0
 """What made answers that look right weigh in the model `valid`, and pasted ones; the other wrong ones weigh 1."""
 
@@ -67,13 +74,10 @@ LEAST_VALID = 0.2
 SEED: Final = 1
 
 UP: Final = (
-    "covered", "covered_window", "covered_clause", "new_covered", "names_covered", "least_covered", "soft",
-    "soft_window", "soft_least", "soft_new", "part_least", "cosine", "cosine_window", "next_to", "figures_met",
-    "figures_in_window", "form", "done",
+    "covered_window", "covered_clause", "new_covered", "soft", "soft_window", "soft_least", "soft_new", "figures_met",
+    "figures_in_window", "done",
 )  # fmt: skip
-DOWN: Final = (
-    "rivals", "headline_other", "no_figure_met", "ordinal_other", "denied_there", "hedged_there", "avoided_said",
-)  # fmt: skip
+DOWN: Final = ("rivals", "no_figure_met", "turned_there")
 """Features of which more can only help, or only hurt: all else being equal, a better match never lowers a verdict."""
 
 SHARED: Final = {
@@ -115,7 +119,7 @@ class Rows:
         return np.isin(self.kinds, list(samples.VERDICT_FILES))
 
 
-def sample_rows(data: Path) -> list[samples.Row]:
+def sample_rows(data: Path, grammar: samples.Grammar = ALL_WORDS) -> list[samples.Row]:
     """All that is trained on: published verdicts first, then made answers."""
     found = [
         (one.run, one.conversation, one.ability, one.question, one.nugget, one.answer, one.score)
@@ -124,11 +128,14 @@ def sample_rows(data: Path) -> list[samples.Row]:
     made: list[samples.Row] = []
     for tier, number in ONLY_QUESTIONS:
         asked = samples.questions(data / "beam_questions", tier, number)
-        made += samples.made_from_references(asked, random.Random(f"{tier}{number}"))
+        made += samples.made_from_references(asked, grammar, random.Random(f"{tier}{number}"))
     for tier, number in CHATS:
         asked, said = (read(data / "beam", tier, number) for read in (samples.questions, samples.messages))
         made += samples.made_from_chat(asked, said, random.Random(f"{tier}{number}"))  # type: ignore[arg-type]
     choice = random.Random(SEED)
+    for row in found:
+        if row[6] > 0 and choice.random() < 0.5:
+            made.append(("retracted answer", *row[1:5], grammar.retracted(row[5], choice), 0.0))
     return [*found, *(row for row in made if choice.random() < KEPT[row[0]])]
 
 
@@ -146,13 +153,24 @@ def order_table(rows: Sequence[samples.Row]) -> Matrix:
     return np.round(np.log(good / good.sum()) - np.log(bad / bad.sum()), 1)
 
 
-def rows_of(found: Sequence[samples.Row], order: Matrix) -> Rows:
-    """The samples with their features, for which `order` is the table of word order."""
+def rows_of(found: Sequence[samples.Row], order: Matrix, part: Part = (0, 1)) -> Rows:
+    """The samples with their features, for which `order` is the table of word order.
+
+    Wrong answers in words for denial meet a judge that knows half of those in `part`, one half and the other in turn,
+    so that the trees learn what to make of a sentence whose words say nothing to it.
+    """
+    start, step = part
+    halves = ((start, 2 * step), (start + step, 2 * step))
+    values = []
     with patch.object(judge_features, "order_table", lambda: order):
-        values = np.array([features(*row[3:6]) for row in tqdm(found, desc="features", leave=False, mininterval=5)])
+        for row in tqdm(found, desc="features", leave=False, mininterval=5):
+            known = halves[len(row[5]) % 2] if row[0] in UNKNOWN else part
+            with patch.object(judge_features, "reach", lambda text, known=known: reach(text, known)):
+                parse_exchange.cache_clear()
+                values.append(features(*row[3:6]))
     columns = list(zip(*found, strict=True))
     kinds, conversations, abilities = (np.array(column) for column in columns[:3])
-    return Rows(kinds, conversations, abilities, np.array(columns[6], dtype=np.float64), values)
+    return Rows(kinds, conversations, abilities, np.array(columns[6], dtype=np.float64), np.array(values))
 
 
 def _flat(node: Mapping[str, Any]) -> Flat:

@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import beam_offline.judge.cues as cues
+from beam_offline.judge.denial import BARE, denies, reach
 from beam_offline.judge.parsing import (
-    MOST_CHARACTERS,
     WINDOW,
     Array,
     ParsedAnswer,
     ParsedNugget,
     figures_of,
-    ordinals,
+    names_of,
     parse_answer,
     parse_nugget,
     products,
 )
-from beam_offline.lexicon import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
+from beam_offline.lexicon import FIRST_PERSON, KINDS, NEGATION, YOU
 from beamlib.files import read_json
 
 WEIGHTS: Final = Path(__file__).with_name("judge_weights.json")
@@ -42,29 +42,21 @@ def trained() -> Mapping[str, Any]:
     return found
 
 
-OF_NUGGET: Final = (
-    "no_information", "conflict", "asking", "avoid", "says_state", "says_mention", "says_contain",
-    "stems", "size", "vague", "names", "figures", "negated", "you",
-)  # fmt: skip
+OF_NUGGET: Final = ("conflict", "asking", "says_contain", "stems", "size", "names", "negated")
 OF_ANSWER: Final = (
-    "characters", "clauses", "abstains", "abstains_share", "names_conflict", "both_sides", "asks_which", "resolves",
-    "leads", "denies", "hedges", "negations", "i_voice", "you_voice", "questions", "items", "order", "numbers",
-    "names_share", "long_clauses", "on_question", "on_question_best", "first_on_question", "question_covered",
-    "per_question", "asks_yes_no", "said_again",
+    "clauses", "abstains", "negations", "i_voice", "you_voice", "questions", "items", "order", "long_clauses",
+    "on_question", "first_on_question", "per_question",
 )  # fmt: skip
 OF_BOTH: Final = (
-    "covered", "covered_window", "covered_clause", "new_covered", "new_share", "names_covered", "least_covered",
-    "often", "soft", "soft_window", "soft_least", "soft_new", "part_least", "parts", "cosine", "cosine_window",
-    "cosine_whole", "nugget_on_question", "second", "third", "near", "place", "next_to", "figures_met",
-    "figures_in_window", "rivals", "headline_other", "no_figure_met", "ordinal_other", "negated_there",
-    "negated_before", "polarity_off", "polarity_lead", "denied_there", "hedged_there", "abstains_there", "avoided_said",
-    "form", "done",
+    "covered_window", "covered_clause", "new_covered", "new_share", "names_here", "names_rival", "other_subject",
+    "soft", "soft_window", "soft_least", "soft_new", "parts", "second", "near", "figures_met", "figures_in_window",
+    "rivals", "no_figure_met", "polarity_off", "turned_there", "done",
 )  # fmt: skip
 NAMES: Final = (*OF_NUGGET, *OF_ANSWER, *OF_BOTH)
 """The features, in the order of their values."""
 
-BARE: Final = 3
-"""Content words of a sentence that says little by itself."""
+MATCHED: Final = 0.6
+"""How much of a nugget, its names apart, a clause has to hold for other names there to tell against it."""
 
 _NONE: Final = -1.0
 """Where there is nothing to measure: no name in the nugget, say."""
@@ -72,15 +64,23 @@ _NONE: Final = -1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
-    """An answer to a question, read: the features `OF_ANSWER`, and by clause whether it is denied, hedged, abstains."""
+    """An answer to a question, read once for all nuggets.
+
+    Attributes:
+        values: The features `OF_ANSWER`.
+        turned: For each clause whether it is denied or doubted (0 or 1).
+        taken_back: Whether the answer as a whole is (0 or 1).
+        abstains, names_conflict, asks_which: Whether it does these things (0 or 1).
+    """
 
     answer: ParsedAnswer
     question: ParsedNugget
     values: tuple[float, ...]
-    denied: Array
-    hedged: Array
-    abstaining: Array
-    shows: dict[int, bool]
+    turned: Array
+    taken_back: float
+    abstains: float
+    names_conflict: float
+    asks_which: float
 
 
 def _where(pattern: re.Pattern[str], text: ParsedAnswer, stems: frozenset[str]) -> Array:
@@ -125,53 +125,53 @@ def parse_exchange(question: str, answer: str) -> Exchange:
     """Read `answer` as one to `question`, once for all nuggets."""
     text, asked = parse_answer(answer), parse_nugget(question)
     count, words = len(text.negated), max(len(text.kinds), 1)
-    lowered, lead = text.body.lower(), text.clauses[0] if text.clauses else ""
-    denying = _where(cues.DENIES, text, cues.DENIES_WITHOUT_NEGATION)
-    abstaining = _where(cues.ABSTAINS, text, cues.ABSTAINS_WITHOUT_NEGATION)
+    lowered = text.body.lower()
+    denied, taken_back = reach(text)
     hedging = np.zeros(count, dtype=np.float32)
     if _any(cues.HEDGES, lowered):
-        hedging[: len(text.clauses)] = [_any(cues.HEDGES, clause.lower()) for clause in text.clauses]
+        bare = text.held.sum(axis=0) <= BARE + 1
+        hedging[: len(text.clauses)] = [
+            _any(cues.HEDGES, clause.lower()) and (short or clause.lower().startswith(cues.HEDGES))
+            for clause, short in zip(text.clauses, bare, strict=False)
+        ]
+    abstains = float(_where(cues.ABSTAINS, text, cues.ABSTAINS_WITHOUT_NEGATION).any())
     kinds = (np.bincount(text.kinds, minlength=len(KINDS)) / words).tolist()
     on_question = text.cosines(asked.vector)[:count]
-    known = sum(weight for stem, weight in zip(asked.stems, asked.weights, strict=True) if stem in text.rows)
-    leads = -1.0 if cues.LEADS_NO.match(lead) else float(cues.LEADS_YES.match(lead) is not None)
-    abstains = float(abstaining.sum())
     values = (
-        math.log1p(text.length), math.log1p(len(text.clauses)), float(abstains > 0), abstains / count,
-        float(_any(cues.CONFLICTING, lowered)), float(_any(cues.BOTH_SIDES, lowered)),
-        float(any(wording.search(lowered) for wording in cues.ASKS_WHICH)),
-        float(_any(cues.RESOLVES, lowered)), leads, float(denying.sum()) / count,
-        float(hedging.sum()) / count, kinds[NEGATION], kinds[FIRST_PERSON], kinds[YOU],
+        math.log1p(len(text.clauses)), abstains, kinds[NEGATION], kinds[FIRST_PERSON], kinds[YOU],
         lowered.count("?") / count, text.marks / count,
         float(order_table()[text.kinds[:-1], text.kinds[1:]].mean()) if len(text.kinds) > 1 else 0.0,
-        kinds[NUMBER], kinds[NAME], words / count, float(on_question.mean()), float(on_question.max()),
-        float(on_question[0]), known / (sum(asked.weights) or 1.0), text.length / (50 + len(question)),
-        float(question.lower().startswith(cues.YES_NO)), len(text.rows) / words,
+        words / count, float(on_question.mean()), float(on_question[0]), text.length / (50 + len(question)),
     )  # fmt: skip
-    return Exchange(text, asked, values, _reached(denying, text), _reached(hedging, text), abstaining, {})
+    return Exchange(
+        text,
+        asked,
+        values,
+        np.maximum(denied, _reached(hedging, text)),
+        taken_back,
+        abstains,
+        float(_any(cues.CONFLICTING, lowered)),
+        float(any(wording.search(lowered) for wording in cues.ASKS_WHICH)),
+    )
 
 
 @lru_cache(maxsize=4096)
 def of_nugget(nugget: str) -> tuple[float, ...]:
     """Compute the features `OF_NUGGET`."""
     read = parse_nugget(nugget)
-    short, text, stems = len(read.stems) <= 8, read.text, read.stems
+    short, text = len(read.stems) <= 8, read.text
     return (
-        float(cues.NO_INFORMATION.search(text) is not None),
-        float(short and _any(cues.CONFLICTING, text.lower())),
-        float(short and cues.ASKING_NUGGET.search(text) is not None),
-        float(cues.AVOID.match(text) is not None),
-        float(read.verb == "state"), float(read.verb == "mention"), float(read.verb in ("contain", "include")),
-        float(len(stems)), float(read.size), sum(stem in VAGUE for stem in stems) / max(len(stems), 1),
-        float(sum(read.names)), float(len(read.figures)), float(read.negated), float("you" in text.lower()),
+        float(short and _any(cues.CONFLICTING, text.lower())), float(short and bool(cues.ASKING_NUGGET.search(text))),
+        float(read.verb in ("contain", "include")), float(len(read.stems)), float(read.size), float(sum(read.names)),
+        float(read.negated),
     )  # fmt: skip
 
 
 def _figures(read: ParsedNugget, text: ParsedAnswer, start: int) -> tuple[float, ...]:
-    """The share of the nugget's figures that are met, and in the window; those with rivals; another one in the lead."""
+    """The share of the nugget's figures that are met, and in the window; those with rivals; whether none is met."""
     wanted = read.figures
     if not wanted:
-        return (_NONE, _NONE, 0.0, 0.0, 0.0)
+        return (_NONE, _NONE, 0.0, 0.0)
     given = figures_of(text)
     met = near = rivals = 0
     for figure in wanted:
@@ -179,53 +179,47 @@ def _figures(read: ParsedNugget, text: ParsedAnswer, start: int) -> tuple[float,
         met += bool(same)
         near += any(start <= other.clause < start + WINDOW for other in same)
         rivals += not same and any(figure.rivals(other) for other in given)
-    lead = [other for other in given if other.clause == given[0].clause]
-    leads = any(figure.same(other) for figure in wanted for other in lead)
-    other = not leads and any(figure.rivals(one) for figure in wanted for one in lead)
-    return (met / len(wanted), near / len(wanted), float(rivals), float(other), float(not met))
+    return (met / len(wanted), near / len(wanted), float(rivals), float(not met))
 
 
-def _ordinal_other(read: ParsedNugget, text: ParsedAnswer) -> float:
-    """The share of the nugget's ordinals in whose place the answer has only others: "the third week", not the first."""
-    if not read.ordinals:
-        return 0.0
-    given = ordinals(text.body)
-    counted = {what for _, what in given}
-    return sum(one not in given and one[1] in counted for one in read.ordinals) / len(read.ordinals)
+def _names(read: ParsedNugget, exchange: Exchange, rows: list[int]) -> tuple[float, float, float]:
+    """Compare names where the rest of the nugget stands best.
+
+    Returns:
+        The share of the nugget's names that stand there; the share that others stand in the place of; the share of the
+        question's names that the answer lacks while it has others.
+    """
+    text = exchange.answer
+    known = {*read.stems, *exchange.question.stems}
+    given = names_of(text)
+    asked = {stem for stem, name in zip(exchange.question.stems, exchange.question.names, strict=True) if name}
+    missing = sum(stem not in text.rows for stem in asked) / len(asked) if asked else 0.0
+    subject = missing * any(names - known for names in given)
+    wanted = [at for at, name in enumerate(read.names) if name]
+    if not wanted:
+        return _NONE, 0.0, subject
+    rest = [(rows[at], read.weights[at]) for at, name in enumerate(read.names) if not name and rows[at] >= 0]
+    if rest:
+        weights = np.array([weight for _, weight in rest], dtype=np.float32)
+        stands = weights @ text.held[[row for row, _ in rest]]
+        place = int(stands.argmax())
+        whole = sum(read.weights[at] for at, name in enumerate(read.names) if not name)
+        matched = float(stands[place]) / whole
+    else:
+        matched = 1.0
+        place = int(text.held[[rows[at] for at in wanted if rows[at] >= 0]].sum(axis=0).argmax()) if text.rows else 0
+    here = sum(rows[at] >= 0 and bool(text.held[rows[at], place]) for at in wanted) / len(wanted)
+    others = bool(given[place] - (known if here else set(read.stems))) if given else False
+    return here, float(others and matched >= MATCHED) * (1 - here), subject
 
 
-def _form(read: ParsedNugget, exchange: Exchange, answer: str) -> float:
-    """The share of the forms asked for that the answer shows."""
-    shown = exchange.shows
-    lowered = read.text.lower()
-    asked = {number for number, word in cues.FORM_WORDS if word in lowered}
-    for number in asked:
-        if number not in shown:
-            shown[number] = cues.FORMS[number][1].search(answer) is not None
-    return sum(shown[number] for number in asked) / len(asked) if asked else _NONE
-
-
-def _avoided(read: ParsedNugget, exchange: Exchange) -> float:
-    """How much of what a nugget rules out one clause of the answer says without turning it down."""
-    text, wanted = exchange.answer, [at for at, stem in enumerate(read.stems) if stem not in VAGUE]
-    rows = [text.rows[read.stems[at]] for at in wanted if read.stems[at] in text.rows]
-    if not rows:
-        return 0.0
-    best = 0.0
-    said = text.held[rows].sum(axis=0) / len(wanted)
-    for at in np.flatnonzero(said >= 0.5).tolist():
-        clause = cues.PREFERRED.sub(lambda found: found["kept"], text.clauses[at])
-        if clause == text.clauses[at] and not cues.TURNED_DOWN.search(clause):
-            best = max(best, float(said[at]))
-    return best
-
-
-def _done(of: tuple[float, ...], values: tuple[float, ...]) -> float:
+def _done(read: ParsedNugget, nugget: tuple[float, ...], exchange: Exchange) -> float:
     """Whether the answer does the one thing that a nugget asks for: to abstain, to name a conflict, to ask."""
-    for asked, does in (("no_information", "abstains"), ("conflict", "names_conflict"), ("asking", "asks_which")):
-        if of[OF_NUGGET.index(asked)]:
-            return values[OF_ANSWER.index(does)]
-    return _NONE
+    if cues.NO_INFORMATION.search(read.text):
+        return exchange.abstains
+    if nugget[OF_NUGGET.index("conflict")]:
+        return exchange.names_conflict
+    return exchange.asks_which if nugget[OF_NUGGET.index("asking")] else _NONE
 
 
 def _soft(read: ParsedNugget, text: ParsedAnswer, rows: list[int], window: int) -> tuple[list[float], list[float]]:
@@ -256,37 +250,29 @@ def _held(text: ParsedAnswer, rows: list[int], weights: list[float]) -> Array:
     return held
 
 
-def _of_words(read: ParsedNugget, exchange: Exchange, cosines: Array) -> tuple[tuple[float, ...], int, int, Array]:
-    """The features from `covered` to `parts`; the best clause and window; how much of the nugget each clause covers."""
+def _of_words(read: ParsedNugget, exchange: Exchange, cosines: Array) -> tuple[tuple[float, ...], int, Array]:
+    """The features from `covered_window` to `parts`; the best window; how much of the nugget each clause covers."""
     text, weights = exchange.answer, read.weights
     rows = [text.rows.get(stem, -1) for stem in read.stems]
     total, count = sum(weights) or 1.0, len(text.negated)
     here = [at for at, row in enumerate(rows) if row >= 0]
     held = _held(text, [rows[at] for at in here], [weights[at] / total for at in here])
-    best = held + cosines[:-1]
-    clause, window = int(best[:count].argmax()), int(best[count:].argmax())
+    window = int((held + cosines[:-1])[count:].argmax())
     anywhere, inside = _soft(read, text, rows, window)
     new = [at for at, stem in enumerate(read.stems) if stem not in exchange.question.stems]
     new_total = sum(weights[at] for at in new)
     covered = sum(weights[at] for at in here) / total
-    named = [at for at, name in enumerate(read.names) if name]
-    parts: dict[int, list[float]] = {}
-    for part, near in zip(read.parts, inside, strict=True):
-        parts.setdefault(part, []).append(near)
-    of_parts = [sum(found) / len(found) for found in parts.values()] or [0.0]
-    most = held[:count].max()
     values = (
-        covered, float(held[count:].max()), float(most),
+        float(held[count:].max()), float(held[:count].max()),
         sum(weights[at] for at in new if rows[at] >= 0) / new_total if new_total else covered, new_total / total,
-        sum(rows[at] >= 0 for at in named) / len(named) if named else _NONE, len(here) / len(rows) if rows else _NONE,
-        float((held[:count] > 0.4).sum()) / count,
+        *_names(read, exchange, rows),
         sum(weight * near for weight, near in zip(weights, anywhere, strict=True)) / total,
         sum(weight * near for weight, near in zip(weights, inside, strict=True)) / total,
         min(anywhere, default=0.0),
         sum(weights[at] * anywhere[at] for at in new) / new_total if new_total else 0.0,
-        min(of_parts), float(len(of_parts)),
+        float(len(set(read.parts)) or 1),
     )  # fmt: skip
-    return values, clause, window, held[:count]
+    return values, window, held[:count]
 
 
 def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
@@ -294,21 +280,17 @@ def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
     exchange, read = parse_exchange(question, answer), parse_nugget(nugget)
     text, count = exchange.answer, len(exchange.answer.negated)
     cosines = text.cosines(read.vector)
-    of_words, clause, window, held = _of_words(read, exchange, cosines)
+    of_words, window, held = _of_words(read, exchange, cosines)
     clauses = cosines[:count]
-    ranked = sorted(clauses.tolist())[-3:]
     attention = np.exp(12 * clauses + 4 * held)
     attention /= attention.sum()
     negated = float(attention @ text.negated)
-    leads = exchange.values[OF_ANSWER.index("leads")]
+    turned = max(float(attention @ exchange.turned), exchange.taken_back)
+    if (read.negated and negated < 0.5 and not exchange.taken_back) or denies(read.text):
+        turned = 0.0
+    ranked = np.sort(clauses)
     return (
-        *of_nugget(nugget), *exchange.values, *of_words, ranked[-1], float(cosines[count:-1].max()), float(cosines[-1]),
-        float(read.vector @ exchange.question.vector), ranked[-2] if len(ranked) > 1 else _NONE,
-        ranked[0] if len(ranked) > 2 else _NONE, float((clauses > 0.5).sum()) / count, clause / count,
-        sum(pair in text.in_order for pair in read.order) / len(read.order) if read.order else _NONE,
-        *_figures(read, text, window), _ordinal_other(read, text), negated, float(attention @ text.under),
-        abs(read.negated - negated), leads * (1 - 2 * read.negated),
-        float(attention @ exchange.denied), float(attention @ exchange.hedged), float(attention @ exchange.abstaining),
-        _avoided(read, exchange) if of_nugget(nugget)[3] else _NONE, _form(read, exchange, answer[:MOST_CHARACTERS]),
-        _done(of_nugget(nugget), exchange.values),
+        *of_nugget(nugget), *exchange.values, *of_words,
+        float(ranked[-2]) if count > 1 else _NONE, float((clauses > 0.5).sum()) / count,
+        *_figures(read, text, window), abs(read.negated - negated), turned, _done(read, of_nugget(nugget), exchange),
     )  # fmt: skip

@@ -91,49 +91,45 @@ def estimate(row: Sequence[float]) -> Estimate:
 _LOOKED_AT: Final = tuple(
     NAMES.index(name)
     for name in (
-        "no_figure_met", "stems", "avoided_said", "done", "conflict", "asking", "polarity_off", "covered_clause",
-        "no_information", "abstains", "clauses", "denies", "ordinal_other",
-        "form", "says_contain", "avoid",
+        "turned_there", "names_rival", "other_subject", "abstains", "clauses", "done", "conflict", "asking",
+        "no_figure_met", "stems", "polarity_off", "covered_clause",
     )
 )  # fmt: skip
 FEW: Final = 6
-FORM_ONLY: Final = 4
-SAID: Final = 0.6
 WHOLE: Final = 0.9
+TURNED: Final = 0.5
 BRIEF: Final = math.log1p(2)
-"""Of a feature: content stems of a nugget that is little but figures, or a form; share that is said; two clauses."""
+"""Of a feature: content stems of a nugget that is little but figures; share that is said or turned; two clauses."""
 
 
 def score(found: Estimate, row: Sequence[float]) -> tuple[float, str]:
-    """Return the verdict and what decided it: seven plain cases, too rare to learn from, then the trees.
+    """Return the verdict and what decided it: six plain cases, then the trees.
 
-    A nugget that is little but figures, none of which is met, earns nothing (GPT-5: 243 of 257 times). Nor does one
-    that a clause says in full and in the negative (15 of 17), one that rules out what the answer says, or one in whose
-    place of an ordinal ("the first week") the answer has only others (no published answer has). Naming a
-    conflict, or asking which statement holds, where that is all a nugget asks for, is enough; so
-    is the form that is asked for, where a nugget asks for little else (68 of 82). A brief answer that the
-    information is missing earns a point where it is, and else nothing.
+    What an answer denies, doubts or takes back earns nothing, nor does what it gives to others than the nugget names.
+    Nor does a nugget that is little but figures, none of which is met (GPT-5: 243 of 257 times), or one that a clause
+    says in full and in the negative (15 of 17). A brief answer that the information is missing earns a point where it
+    is, and else nothing. Naming a conflict, or asking which statement holds, where that is all a nugget asks for, is
+    enough.
     """
     least = trained()["thresholds"]
     (
-        no_figure, stems, avoided, done, conflict, asking, opposite, clause, nothing_known, abstains, clauses, denies,
-        other_place, form, contain, avoid,
+        turned, other_names, other_subject, abstains, clauses, done, conflict, asking, no_figure, stems, opposite,
+        clause,
     ) = (row[at] for at in _LOOKED_AT)  # fmt: skip
-    if abstains and clauses <= BRIEF and not denies:
-        return float(nothing_known), "the answer says that the information is missing, and little else"
+    asked = conflict or asking
+    if turned >= TURNED:
+        return 0.0, "the answer denies or doubts this, or takes it back"
+    if other_names > 0 or (abstains and other_subject == 1):
+        return 0.0, "other names stand in the place of the right ones"
+    if abstains and clauses <= BRIEF:
+        return float(done > 0 and not asked), "the answer says that the information is missing, and little else"
     if found.valid < least["valid"]:
         return 0.0, f"it does not read as an answer that could satisfy the nugget ({found.valid:.2f})"
     if no_figure and stems <= FEW:
         return 0.0, "no figure of the nugget stands in the answer"
-    if other_place == 1:
-        return 0.0, "other ordinals stand in the place of the nugget's"
     if opposite >= 0.8 and clause >= WHOLE and stems > 1:
         return 0.0, "the answer says the opposite"
-    if avoided >= SAID:
-        return 0.0, "the answer says what it should leave out"
-    if done > 0 and (conflict or asking):
+    if done > 0 and asked:
         return 1.0, "the answer does the one thing that is asked for"
-    if form == 1 and contain and not avoid and stems <= FORM_ONLY:
-        return 1.0, "the answer has the form that is asked for"
     reached = 0.0 if found.half < least["half"] else 1.0 if found.full >= least["full"] else 0.5
     return reached, f"partly or more {found.half:.2f}, fully {found.full:.2f}"

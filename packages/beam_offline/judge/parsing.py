@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -108,8 +109,7 @@ class ParsedAnswer:
     `body` is what was read, `length` the characters that there are, `marks` how many list items. `rows`: the content
     stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words`
     (vectors, with their `lengths`). `sums`: vectors of the clauses; `sums_lengths`: their lengths, those of the windows
-    from each one on, and of the whole. `in_order`: the content stems, each between spaces. `negated`: 1 for clauses
-    with a negation; `under`: and for those after it in the sentence. `sentences`:
+    from each one on, and of the whole. `negated`: 1 for clauses with a negation. `sentences`:
     the number of the sentence that each clause is in. `kinds`: the kind of every word. `numbered`:
     clauses with numbers.
     """
@@ -124,9 +124,7 @@ class ParsedAnswer:
     lengths: Array
     sums: Array
     sums_lengths: Array
-    in_order: str
     negated: Array
-    under: Array
     sentences: NDArray[np.int64]
     kinds: NDArray[np.int64]
     numbered: tuple[int, ...]
@@ -150,22 +148,14 @@ def figures_of(text: ParsedAnswer) -> tuple[Figure, ...]:
     return figures((at, text.clauses[at]) for at in text.numbered)
 
 
-_FIRST_TO_TENTH: Final = (
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-)  # fmt: skip
-_ORDINAL = re.compile(
-    rf"\b(?:(?P<word>{'|'.join(_FIRST_TO_TENTH)})|(?P<number>\d{{1,3}})(?:st|nd|rd|th)) (?P<what>[a-z]{{2,40}})",
-    re.IGNORECASE,
-)
+_DATED: Final = frozenset(map(stem, [*calendar.month_name[1:], *calendar.day_name]))
+_NAME = re.compile(r"(?<=[\w,'’\"(] )[A-Z][a-z]{2,40}\b|^[A-Z][a-z]{2,40}(?=['’]s\b)")
 
 
-def ordinals(text: str) -> frozenset[tuple[int, str]]:
-    """Return ordinals with the stem of what they count: "the third week" is (3, "week")."""
-    return frozenset(
-        (_FIRST_TO_TENTH.index(found["word"].lower()) + 1 if found["word"] else int(found["number"]), what)
-        for found in _ORDINAL.finditer(text)
-        if (what := stem(found["what"]))
-    )
+@lru_cache(maxsize=8)
+def names_of(text: ParsedAnswer) -> tuple[frozenset[str], ...]:
+    """Return the stems of the names in each clause: words with a capital within it, but no months and weekdays."""
+    return tuple(frozenset(map(stem, _NAME.findall(clause))) - _DATED for clause in text.clauses)
 
 
 class _Clause(NamedTuple):
@@ -186,7 +176,7 @@ def _clauses(text: str) -> list[_Clause]:
         if words := words_of(text, at, end):
             found.append(_Clause(text[at:end].strip(), words, opens))
             opens = False
-        opens = opens or text[end:after][:1] in _OPENING
+        opens = opens or not _OPENING.isdisjoint(text[end:after])
         at = after
     return found
 
@@ -231,14 +221,10 @@ def parse_answer(text: str) -> ParsedAnswer:
     first[which[::-1]] = np.arange(len(which) - 1, -1, -1)
     negated = np.zeros(count, dtype=np.float32)
     negated[clause_of[kinds == NEGATION]] = 1
-    denied, under = False, negated.copy()
-    for at, clause in enumerate(clauses):
-        denied = bool(negated[at]) or (denied and not clause.opens)
-        under[at] = denied
     sums = sum_vectors(own, np.bincount(inside, minlength=count))
     return ParsedAnswer(
         body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, own[first],
-        known.lengths[numbers[first]], sums, _lengths(sums), f" {' '.join(stems)} ", negated, under,
+        known.lengths[numbers[first]], sums, _lengths(sums), negated,
         np.cumsum([clause.opens for clause in clauses] or [True]), kinds,
         tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
     )  # fmt: skip
@@ -262,8 +248,6 @@ class ParsedNugget:
     vector: Array
     negated: bool
     figures: tuple[Figure, ...]
-    ordinals: frozenset[tuple[int, str]]
-    order: tuple[str, ...]
     size: int
 
 
@@ -284,12 +268,10 @@ def parse_nugget(nugget: str) -> ParsedNugget:
     vectors = known.vectors[numbers] if numbers else np.zeros((1, known.vectors.shape[1]), dtype=np.float32)
     sizes = known.lengths[numbers].tolist() if numbers else []
     chosen: dict[str, int] = {}
-    order: list[str] = []
     for at, number in enumerate(numbers):
         if (own := known.stems[number]) and not own[0].isdigit():
-            order.append(own)
             chosen.setdefault(own, at)
-    names = {own: at > 0 and words[at][0].isupper() for own, at in chosen.items()}
+    names = {own: words[at][0].isupper() and (at > 0 or words[at].endswith(("'s", "’s"))) for own, at in chosen.items()}
     weigh = {own: 0.4 if own in VAGUE else 1.5 if names[own] else 1.0 for own in chosen}
     total = vectors[[at for at, number in enumerate(numbers) if known.stems[number]]].sum(axis=0)
     return ParsedNugget(
@@ -303,7 +285,5 @@ def parse_nugget(nugget: str) -> ParsedNugget:
         total / max(float(np.sqrt(total @ total)), 1e-6),
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
         figures([(0, wanted)]),
-        ordinals(wanted),
-        tuple(f" {first} {second} " for first, second in pairwise(order)),
         len(words),
     )
