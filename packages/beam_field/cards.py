@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from beam_field.judge_card import (
     ALL_ABILITIES,
@@ -20,9 +21,11 @@ from beam_field.judge_card import (
     nugget_verdicts,
 )
 from beam_field.sources import GRADED, find_run, judgements, offline_judgements
+from beam_offline.judge_error import error_rows
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_answers, stored_judgements
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.report.figures import style
 from beamlib.report.footer import OFFLINE, model_shown
 from beamlib.report.long_frame import ability_label
 from beamlib.report.table import Table
@@ -142,6 +145,41 @@ def deception_table() -> Table:
         "conversations by benchmarks/judge.py.",
     )
     return Table("Answers made to deceive the offline judge", frame, footer, kind="costs", names=1)
+
+
+def error_table() -> Table:
+    """Show the offline judge against GPT-5 on every published run at hand, trained on or not."""
+    footer = (
+        f"Judge: {OFFLINE}; runs of mem0 by models that did not see the conversation, those of cognee were not trained on "
+        "and are known by counts alone. Reference: verdicts of GPT-5 as published.",
+        "bias: the judge's mean over questions less that of GPT-5; interval over conversations. Made by benchmarks/judge.py.",
+    )
+    frame = pd.DataFrame(error_rows()).replace("", NOTHING)
+    return Table("The offline judge against GPT-5 on published runs", frame, footer, kind="costs", names=1)
+
+
+def judge_figure(card: JudgeCard) -> Figure:
+    """Draw kappa by ability, and what made-up answers earn."""
+    abilities = card.agreement[card.agreement["ability"] != ALL_ABILITIES].sort_values("kappa")
+    made = pd.read_csv(JUDGED_MADE).iloc[::-1]
+    with style():
+        figure = Figure(figsize=(10, 0.2 * len(made) + 1.2), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(2, 3))
+        left.barh([ability_label(ability) for ability in abilities["ability"]], abilities["kappa"])
+        left.set(xlabel="kappa over 0, 0.5 and 1", xlim=(0, 1), title="Agreement with GPT-5")
+        right.barh(made["answers"], made["mean"], height=0.7)
+        right.set(xlabel="mean score", xlim=(0, 1), title="Made-up answers")
+        right.tick_params(axis="y", labelsize=6)
+        for axes in (left, right):
+            axes.grid(axis="y", visible=False)
+    return figure
+
+
+def figure_data(card: JudgeCard) -> pd.DataFrame:
+    """Return the values of `judge_figure`: panel, bar, value."""
+    rows = [("kappa", row.ability, row.kappa) for row in card.agreement.itertuples() if row.ability != ALL_ABILITIES]
+    rows += [("made-up answers", row.answers, row.mean) for row in pd.read_csv(JUDGED_MADE).itertuples()]
+    return pd.DataFrame(rows, columns=["panel", "bar", "value"])
 
 
 def card_sentences(card: JudgeCard) -> list[str]:

@@ -16,15 +16,23 @@ JUDGE_ERROR = Path(__file__).parent / "measured" / "judge_error.csv"
 
 
 @cache
+def error_rows() -> tuple[dict[str, str], ...]:
+    """Return the measured error, a row per published run."""
+    return tuple(csv.DictReader(read_text(JUDGE_ERROR).splitlines()))
+
+
+@cache
 def stated() -> str:
-    """Say in one sentence that scores of this judge are estimates, and with what error."""
-    rows = [row for row in csv.DictReader(read_text(JUDGE_ERROR).splitlines()) if row["kappa"] and row["bias_low"]]
-    errors = "; ".join(
-        f"{row['run']}, {row['conversations']} conversations: kappa {float(row['kappa']):.2f}, average off by "
-        f"{float(row['bias']):+.3f} [{float(row['bias_low']):+.3f}, {float(row['bias_high']):+.3f}]"
-        for row in rows
-    )
+    """Say in one sentence with what error this judge scores, and for what it is fit."""
+    rows = error_rows()
+    (both,) = (row for row in rows if row["run"] == "1m-both")
+    worst = min((row for row in rows if not row["kappa"]), key=lambda row: float(row["bias"]))
     return (
-        f"Judged offline, so each score is an estimate; its error on published answers of language models, against "
-        f"GPT-5: {errors}. For other answers `beamlib judge-card` measures it."
+        f"Judged offline, so each score is an estimate. Against GPT-5 on answers of {both['system']} at {both['tier']} "
+        f"({both['conversations']} conversations): kappa {float(both['kappa']):.2f}, average off by "
+        f"{float(both['bias']):+.3f} [{float(both['bias_low']):+.3f}, {float(both['bias_high']):+.3f}]; worst on a "
+        f"system and judge not trained on ({worst['system']}, {worst['tier']}, {worst['conversations']} conversation): "
+        f"{float(worst['bias']):+.3f}. Fit for averages of similar systems to about .04, best on facts; not for "
+        "differences under .05, other kinds of systems, or answers written to deceive it. `beamlib judge-card` "
+        "measures it on other answers."
     )
