@@ -150,9 +150,9 @@ def deception_table() -> Table:
 def error_table() -> Table:
     """Show the offline judge against GPT-5 on every published run at hand, trained on or not."""
     footer = (
-        f"Judge: {OFFLINE}; runs of mem0 by models that did not see the conversation, those of cognee were not trained on "
-        "and are known by counts alone. Reference: verdicts of GPT-5 as published.",
-        "bias: the judge's mean over questions less that of GPT-5; interval over conversations. Made by benchmarks/judge.py.",
+        f"Judge: {OFFLINE}. Runs of mem0: by models that did not see the conversation. cognee was not trained on; "
+        "counts alone are published, so kappa is not known. Reference: GPT-5's verdicts.",
+        "bias: mean over questions less GPT-5's, 95 % interval over conversations. Made by benchmarks/judge.py.",
     )
     frame = pd.DataFrame(error_rows()).replace("", NOTHING)
     return Table("The offline judge against GPT-5 on published runs", frame, footer, kind="costs", names=1)

@@ -27,6 +27,10 @@ NO_INFORMATION: Final = _pattern("no_information")
 CONFLICTING: Final = _wordings("conflicting")
 ASKS_WHICH: Final = tuple(map(re.compile, _wordings("asks_which")))
 ASKING_NUGGET: Final = _pattern("asking_nugget")
+AVOID: Final = _pattern("avoid")
+PREFERRED: Final = _pattern("preferred")
+"""A preference as it is repeated to the user: what stands after it is turned down and not suggested."""
+TURNED_DOWN: Final = _pattern("turned_down")
 DENIAL: Final[dict[str, list[str]]] = _TABLE["denial"]
 """Words and phrases that take back, deny or doubt a statement, by what they are."""
 SHAPE: Final[dict[str, str]] = _TABLE["shape"]

@@ -28,6 +28,7 @@ _NEGATIONS, _POINTS, _ALL, _BE, _SPEAKERS, _CONFLICT, _SUBJECTS, _PREPOSITIONS =
     frozenset(SHAPE[name].split())
     for name in ("negations", "points", "everything", "be", "speakers", "conflict", "subjects", "prepositions")
 )
+_DEMONSTRATIVES: Final = _POINTS - {"it"}
 _PLAIN: Final = frozenset(map(stem, SHAPE["plain"].split()))
 
 
@@ -114,8 +115,8 @@ def read_sentence(text: str, known: Wordings) -> Sentence:
     words = [stem(word) or word for word in raw]
     lead = WORD.findall(text[: text.find(":")].lower()) if ":" in text[:60] else raw
     head, edges = words[:EDGE], words if len(words) <= 2 * EDGE else [*words[:EDGE], "|", *words[-EDGE:]]
-    points, everything = _points(lead)
     clause = _embeds(WORD.findall(text[:120])[:EDGE], words, known)
+    points, everything = (False, False) if clause else _points(lead)
     tag = _tag(text) if len(words) > 5 else []
     untrue = any(
         (points or clause or word in _ALL or not _ALL.isdisjoint(raw[at + 1 : at + 3]) or word == "nobody")
@@ -126,7 +127,13 @@ def read_sentence(text: str, known: Wordings) -> Sentence:
     lexical = _has(known.denials, edges)
     says = not _SPEAKERS.isdisjoint(raw[:2])
     said = clause or points or _has(known.denials, tag) or (says and _has(known.denials, head[:4]))
-    odd = points and len(lead) <= EDGE and not _has(known.affirmed, words) and _SPEAKERS.isdisjoint(raw[2:])
+    odd = (
+        points
+        and (everything or (len(lead) <= EDGE and not _DEMONSTRATIVES.isdisjoint(lead)))
+        and not _has(known.affirmed, words[: len(lead)])
+        and _SPEAKERS.isdisjoint(lead[2:])
+        and not any(word[0].isdigit() for word in lead)
+    )
     adverb = raw[:1] and text[len(raw[0]) :].lstrip("\"'*").startswith(",") and _has(known.doubts, words[:1])
     last = words[-3:] if any(mark in text[-40:] for mark in ",–—") else []
     return Sentence(
@@ -145,14 +152,15 @@ def denies(text: str) -> bool:
 
 def _points(raw: list[str]) -> tuple[bool, bool]:
     """Whether a sentence says little and points at the one before, or after it; and whether at everything there."""
-    if len(_content(map(stem, raw))) > BARE or not _CONFLICT.isdisjoint(raw):
+    content = len(_content(map(stem, raw)))
+    if content > BARE + 2 or not _CONFLICT.isdisjoint(raw):
         return False, False
     at_all = any(
         word in _ALL and not (_BE | _POINTS).isdisjoint(raw[at + 1 : at + 3]) for at, word in enumerate(raw[:8])
     )
     subject = any(word in _POINTS and not _BE.isdisjoint(raw[at + 1 : at + 4]) for at, word in enumerate(raw[:5]))
     direct_object = len(raw) > 1 and raw[-1] in _POINTS and raw[-2] not in _PREPOSITIONS
-    return at_all or subject or direct_object, at_all
+    return at_all or (content <= BARE and (subject or direct_object)), at_all
 
 
 def _tag(text: str) -> list[str]:
@@ -191,7 +199,7 @@ def reach(text: ParsedAnswer, part: Part = (0, 1)) -> tuple[Array, float]:
     taken_back = 0.0
     for place, number in enumerate(order):
         sentence = read_sentence(text.body[slice(*spans[number])], known)
-        if not sentence.turned:
+        if not sentence.turned or (len(order) == 1 and sentence.points and sentence.framed and ":" not in text.body):
             continue
         reached = {number}
         if sentence.everything:

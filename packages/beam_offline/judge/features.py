@@ -26,7 +26,7 @@ from beam_offline.judge.parsing import (
     parse_nugget,
     products,
 )
-from beam_offline.lexicon import FIRST_PERSON, KINDS, NEGATION, YOU
+from beam_offline.lexicon import FIRST_PERSON, KINDS, NEGATION, VAGUE, YOU
 from beamlib.files import read_json
 
 WEIGHTS: Final = Path(__file__).with_name("judge_weights.json")
@@ -48,9 +48,9 @@ OF_ANSWER: Final = (
     "on_question", "first_on_question", "per_question",
 )  # fmt: skip
 OF_BOTH: Final = (
-    "covered_window", "covered_clause", "new_covered", "new_share", "names_here", "names_rival", "other_subject",
+    "covered_window", "covered_clause", "new_covered", "new_share", "names_rival", "other_subject",
     "soft", "soft_window", "soft_least", "soft_new", "parts", "second", "near", "figures_met", "figures_in_window",
-    "rivals", "no_figure_met", "polarity_off", "turned_there", "done",
+    "rivals", "no_figure_met", "polarity_off", "turned_there", "avoided_said", "done",
 )  # fmt: skip
 NAMES: Final = (*OF_NUGGET, *OF_ANSWER, *OF_BOTH)
 """The features, in the order of their values."""
@@ -182,12 +182,12 @@ def _figures(read: ParsedNugget, text: ParsedAnswer, start: int) -> tuple[float,
     return (met / len(wanted), near / len(wanted), float(rivals), float(not met))
 
 
-def _names(read: ParsedNugget, exchange: Exchange, rows: list[int]) -> tuple[float, float, float]:
+def _names(read: ParsedNugget, exchange: Exchange, rows: list[int]) -> tuple[float, float]:
     """Compare names where the rest of the nugget stands best.
 
     Returns:
-        The share of the nugget's names that stand there; the share that others stand in the place of; the share of the
-        question's names that the answer lacks while it has others.
+        The share of the nugget's names in whose place others stand; the share of the question's names that the answer
+        lacks while it has others.
     """
     text = exchange.answer
     known = {*read.stems, *exchange.question.stems}
@@ -195,22 +195,43 @@ def _names(read: ParsedNugget, exchange: Exchange, rows: list[int]) -> tuple[flo
     asked = {stem for stem, name in zip(exchange.question.stems, exchange.question.names, strict=True) if name}
     missing = sum(stem not in text.rows for stem in asked) / len(asked) if asked else 0.0
     subject = missing * any(names - known for names in given)
-    wanted = [at for at, name in enumerate(read.names) if name]
+    wanted = [at for at, name in enumerate(read.names) if name or (at == 0 and read.capital and rows[0] < 0)]
     if not wanted:
-        return _NONE, 0.0, subject
-    rest = [(rows[at], read.weights[at]) for at, name in enumerate(read.names) if not name and rows[at] >= 0]
+        return 0.0, subject
+    rest = [
+        (row, weight)
+        for at, (row, weight) in enumerate(zip(rows, read.weights, strict=True))
+        if at not in wanted and row >= 0
+    ]
     if rest:
         weights = np.array([weight for _, weight in rest], dtype=np.float32)
         stands = weights @ text.held[[row for row, _ in rest]]
         place = int(stands.argmax())
-        whole = sum(read.weights[at] for at, name in enumerate(read.names) if not name)
+        whole = sum(weight for at, weight in enumerate(read.weights) if at not in wanted)
         matched = float(stands[place]) / whole
     else:
         matched = 1.0
         place = int(text.held[[rows[at] for at in wanted if rows[at] >= 0]].sum(axis=0).argmax()) if text.rows else 0
     here = sum(rows[at] >= 0 and bool(text.held[rows[at], place]) for at in wanted) / len(wanted)
     others = bool(given[place] - (known if here else set(read.stems))) if given else False
-    return here, float(others and matched >= MATCHED) * (1 - here), subject
+    return float(others and matched >= MATCHED) * (1 - here), subject
+
+
+def _avoided(read: ParsedNugget, text: ParsedAnswer) -> float:
+    """How much of what a nugget rules out one clause of the answer says without turning it down."""
+    wanted = [at for at, stem in enumerate(read.stems) if stem not in VAGUE]
+    if not cues.AVOID.match(read.text):
+        return _NONE
+    rows = [text.rows[read.stems[at]] for at in wanted if read.stems[at] in text.rows]
+    if not rows:
+        return 0.0
+    best = 0.0
+    said = text.held[rows].sum(axis=0) / len(wanted)
+    for at in np.flatnonzero(said >= 0.5).tolist():
+        clause = cues.PREFERRED.sub(lambda found: found["kept"], text.clauses[at])
+        if clause == text.clauses[at] and not cues.TURNED_DOWN.search(clause):
+            best = max(best, float(said[at]))
+    return best
 
 
 def _done(read: ParsedNugget, nugget: tuple[float, ...], exchange: Exchange) -> float:
@@ -292,5 +313,6 @@ def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
     return (
         *of_nugget(nugget), *exchange.values, *of_words,
         float(ranked[-2]) if count > 1 else _NONE, float((clauses > 0.5).sum()) / count,
-        *_figures(read, text, window), abs(read.negated - negated), turned, _done(read, of_nugget(nugget), exchange),
+        *_figures(read, text, window), abs(read.negated - negated), turned,
+        _avoided(read, text), _done(read, of_nugget(nugget), exchange),
     )  # fmt: skip

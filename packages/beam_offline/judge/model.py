@@ -92,10 +92,11 @@ _LOOKED_AT: Final = tuple(
     NAMES.index(name)
     for name in (
         "turned_there", "names_rival", "other_subject", "abstains", "clauses", "done", "conflict", "asking",
-        "no_figure_met", "stems", "polarity_off", "covered_clause",
+        "no_figure_met", "stems", "polarity_off", "covered_clause", "avoided_said",
     )
 )  # fmt: skip
 FEW: Final = 6
+SAID: Final = 0.6
 WHOLE: Final = 0.9
 TURNED: Final = 0.5
 BRIEF: Final = math.log1p(2)
@@ -103,18 +104,18 @@ BRIEF: Final = math.log1p(2)
 
 
 def score(found: Estimate, row: Sequence[float]) -> tuple[float, str]:
-    """Return the verdict and what decided it: six plain cases, then the trees.
+    """Return the verdict and what decided it: seven plain cases, then the trees.
 
-    What an answer denies, doubts or takes back earns nothing, nor does what it gives to others than the nugget names.
-    Nor does a nugget that is little but figures, none of which is met (GPT-5: 243 of 257 times), or one that a clause
-    says in full and in the negative (15 of 17). A brief answer that the information is missing earns a point where it
-    is, and else nothing. Naming a conflict, or asking which statement holds, where that is all a nugget asks for, is
-    enough.
+    Nothing is earned by what an answer denies, doubts or takes back, or gives to others than the nugget names; nor by a
+    nugget that is little but figures, none of which is met (GPT-5: 243 of 257 times), one that a clause says in full
+    and in the negative (15 of 17), or one that rules out what the answer says. A brief answer that the information is
+    missing earns a point where it is, and else nothing. Naming a conflict, or asking which statement holds, is enough
+    where that is all a nugget asks for.
     """
     least = trained()["thresholds"]
     (
         turned, other_names, other_subject, abstains, clauses, done, conflict, asking, no_figure, stems, opposite,
-        clause,
+        clause, avoided,
     ) = (row[at] for at in _LOOKED_AT)  # fmt: skip
     asked = conflict or asking
     if turned >= TURNED:
@@ -129,6 +130,8 @@ def score(found: Estimate, row: Sequence[float]) -> tuple[float, str]:
         return 0.0, "no figure of the nugget stands in the answer"
     if opposite >= 0.8 and clause >= WHOLE and stems > 1:
         return 0.0, "the answer says the opposite"
+    if avoided >= SAID:
+        return 0.0, "the answer says what it should leave out"
     if done > 0 and asked:
         return 1.0, "the answer does the one thing that is asked for"
     reached = 0.0 if found.half < least["half"] else 1.0 if found.full >= least["full"] else 0.5

@@ -79,12 +79,23 @@ class Figure(NamedTuple):
         """Return whether both are the same figure. A number without a kind fits every kind."""
         if isinstance(self.value, Day) or isinstance(other.value, Day):
             return isinstance(self.value, Day) and isinstance(other.value, Day) and self.value.same(other.value)
+        if "ordinal" in (self.kind, other.kind):
+            return self[:3] == other[:3]
         return self.value == other.value and (self.kind == other.kind or "number" in (self.kind, other.kind))
 
     def rivals(self, other: Figure) -> bool:
         """Return whether the other contradicts it: like kind, a shared word after it, another value."""
         alike = self.kind == other.kind and (not self.unit or not other.unit or not self.unit.isdisjoint(other.unit))
         return alike and not self.same(other)
+
+
+_FIRST_TO_TENTH: Final = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+)  # fmt: skip
+_ORDINAL = re.compile(
+    rf"\b(?:(?P<word>{'|'.join(_FIRST_TO_TENTH)})|(?P<number>\d{{1,3}})(?:st|nd|rd|th)) (?P<what>[a-z]{{2,40}})",
+    re.IGNORECASE,
+)
 
 
 def figures(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
@@ -97,6 +108,10 @@ def figures(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
             after = WORD.findall(text, number.end, number.end + 30)[:3]
             unit = frozenset(known.stems[known[word]] for word in after) - {""}
             here.append((number.start, Figure(number.kind or "number", number.value, unit, clause)))
+        for ordinal in _ORDINAL.finditer(text):
+            value = _FIRST_TO_TENTH.index(ordinal["word"].lower()) + 1 if ordinal["word"] else int(ordinal["number"])
+            unit = frozenset([stem(ordinal["what"])])
+            here.append((ordinal.start(), Figure("ordinal", value, unit, clause)))
         here.sort(key=itemgetter(0))
         found += [figure for _, figure in here]
     return tuple(found)
@@ -111,7 +126,7 @@ class ParsedAnswer:
     (vectors, with their `lengths`). `sums`: vectors of the clauses; `sums_lengths`: their lengths, those of the windows
     from each one on, and of the whole. `negated`: 1 for clauses with a negation. `sentences`:
     the number of the sentence that each clause is in. `kinds`: the kind of every word. `numbered`:
-    clauses with numbers.
+    clauses with numbers or ordinals.
     """
 
     body: str
@@ -219,6 +234,7 @@ def parse_answer(text: str) -> ParsedAnswer:
     held[which, inside] = True
     first = np.zeros(len(rows), dtype=np.int64)
     first[which[::-1]] = np.arange(len(which) - 1, -1, -1)
+    ordinals = [at for at, clause in enumerate(clauses) if _ORDINAL.search(clause.text)]
     negated = np.zeros(count, dtype=np.float32)
     negated[clause_of[kinds == NEGATION]] = 1
     sums = sum_vectors(own, np.bincount(inside, minlength=count))
@@ -226,7 +242,7 @@ def parse_answer(text: str) -> ParsedAnswer:
         body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, own[first],
         known.lengths[numbers[first]], sums, _lengths(sums), negated,
         np.cumsum([clause.opens for clause in clauses] or [True]), kinds,
-        tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
+        tuple(sorted({*clause_of[kinds == NUMBER].tolist(), *ordinals})),
     )  # fmt: skip
 
 
@@ -235,7 +251,8 @@ class ParsedNugget:
     """A nugget without the words that begin each, which name its `verb`.
 
     `stems` are its content stems, with what each weighs (rare words and names more, vague ones less), the part of the
-    nugget that each stands in, their unit vectors, and whether they are names. `vector` is the whole's.
+    nugget that each stands in, their unit vectors, and whether they are names. `capital`: whether the first word has a
+    capital, so that it may be a name. `vector` is the whole's.
     """
 
     text: str
@@ -244,6 +261,7 @@ class ParsedNugget:
     weights: tuple[float, ...]
     parts: tuple[int, ...]
     names: tuple[bool, ...]
+    capital: bool
     words: Array
     vector: Array
     negated: bool
@@ -281,6 +299,7 @@ def parse_nugget(nugget: str) -> ParsedNugget:
         tuple(weigh[own] * (0.5 + sizes[at]) for own, at in chosen.items()),
         tuple(part_of[at] for at in chosen.values()),
         tuple(names.values()),
+        bool(chosen) and words[0][0].isupper() and min(chosen.values()) == 0,
         vectors[(rows := list(chosen.values()))] / np.array([sizes[at] for at in rows], dtype=np.float32)[:, None],
         total / max(float(np.sqrt(total @ total)), 1e-6),
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
