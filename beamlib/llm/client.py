@@ -210,7 +210,8 @@ class EndpointModel:
         """Return the highest price of one call in US dollars, 0 if unknown. No text has more tokens than bytes."""
         body, endpoint = self.request(prompt), self.endpoint
         request_bytes = len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
-        return endpoint.dollars(min(request_bytes, endpoint.context_window), 0, self._allowed_tokens(body)) or 0.0
+        most = request_bytes if self.route == "embeddings" else min(request_bytes, endpoint.context_window)
+        return endpoint.dollars(most, 0, self._allowed_tokens(body)) or 0.0
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Send `prompt`, with retries, and return the reply as it came.
@@ -298,6 +299,8 @@ class EndpointModel:
     def _allowed_tokens(self, body: Mapping[str, Any]) -> int:
         """Return the most tokens that all replies to a request may have."""
         limits = [body[name] for name in LIMITS if isinstance(body.get(name), int)]
+        if self.route == "embeddings":
+            return 0
         reply = min(limits, default=min(self.endpoint.context_window, UNLIMITED_TOKENS))
         return reply * (body["n"] if isinstance(body.get("n"), int) else 1)
 

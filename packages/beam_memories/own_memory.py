@@ -111,8 +111,13 @@ def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iter
         loopback, hidden = None, frozenset[str]()
         if roster.outside:
             models = models_file(parameters)
-            vectors = models.embedding.dimensions if models and models.embedding else 0
-            loopback = stack.enter_context(Loopback(roster.outside, arm.name, vectors))
+            width = models.embedding.dimensions if models and models.embedding else 0
+            if width is None:
+                raise UserError(
+                    f"{parameters.models}: embedding.dimensions is missing, which {arm.name} needs before it has a "
+                    "vector; add how many numbers a vector of that model has."
+                )
+            loopback = stack.enter_context(Loopback(roster.outside, arm.name, width))
             hidden = models.key_variables if models else hidden
         elif program(target).adapter:
             raise _no_models(target)
