@@ -185,6 +185,12 @@ class ScriptedServer:
         self._failure: OSError | None = None
 
     @property
+    def embedded(self) -> list[str]:
+        """All texts that vectors were requested of, in order."""
+        bodies = [request.body for request in self.requests if request.path == "/v1/embeddings"]
+        return [text for body in bodies for text in body["input"]]
+
+    @property
     def base_url(self) -> str:
         """What goes into `Endpoint.base_url`."""
         return f"http://127.0.0.1:{self.port}/v1"
@@ -408,6 +414,18 @@ def vectors(body: dict[str, Any], dimensions: int = 32) -> dict[str, Any]:
     tokens = sum(len(text.split()) for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "model": body["model"], "data": data, "usage": usage}
+
+
+def near(text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Embed texts that contain `text`, and those of one line (questions), in one direction; all others in another."""
+
+    def embed(body: dict[str, Any]) -> dict[str, Any]:
+        reply = vectors(body)
+        for item, given in zip(reply["data"], body["input"], strict=True):
+            item["embedding"] = [3.0, 0.0] if text in given or "\n" not in given else [0.1, 2.0]
+        return reply
+
+    return embed
 
 
 def response(body: dict[str, Any], text: str) -> dict[str, Any]:
