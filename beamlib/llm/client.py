@@ -299,8 +299,6 @@ class EndpointModel:
     def _allowed_tokens(self, body: Mapping[str, Any]) -> int:
         """Return the most tokens that all replies to a request may have."""
         limits = [body[name] for name in LIMITS if isinstance(body.get(name), int)]
-        if self.route == "embeddings":
-            return 0
         reply = min(limits, default=min(self.endpoint.context_window, UNLIMITED_TOKENS))
         return reply * (body["n"] if isinstance(body.get("n"), int) else 1)
 
