@@ -192,6 +192,12 @@ class Player:
         return dict.fromkeys(("speaker", "detector", "auditor"), self)
 
 
+def test_what_was_repaired_stays_repaired_when_another_check_rejects_the_session() -> None:
+    first, second, *_ = [fact.value for fact in DRAWN[0].facts if fact.part == "1a"]
+    result = run(tell_audited(DRAWN[0], Player(Roles({first: "annotation", second: "value"})).roles()))
+    assert result.rejections == {"annotation": 1, "value": 1} and not result.given_up
+
+
 NO_AUDIT = (
     "",
     "Everything is fine.",
