@@ -1,7 +1,8 @@
 """Read and validate the models file: which model plays which role, and where it is served.
 
 Roles: `readers` (one or several backbones by name), `memory` (keys, notes, filter), `compressor`, `judge`, `aligner`,
-optionally `embedding`, and `authors` for generation. A reader can be served differently for one method (`methods`).
+optionally `embedding` and `auditor`, and `authors` for generation. A reader can be served differently for one method
+(`methods`).
 The file never contains a key: `key_variable` names the environment variable that does.
 """
 
@@ -230,7 +231,10 @@ class Reader(Endpoint):
 
 
 class ModelsFile(BaseModel):
-    """The roles of a run. `authors` are needed for generation only; without `embedding` the shipped table embeds."""
+    """The roles of a run. `authors` are needed for generation only; without `embedding` the shipped table embeds.
+
+    `auditor` checks generated episodes of MEME; without it rules alone check them.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -240,6 +244,7 @@ class ModelsFile(BaseModel):
     judge: Endpoint
     aligner: Endpoint
     embedding: Embedding | None = None
+    auditor: Endpoint | None = None
     authors: dict[Author, Endpoint] = Field(default_factory=dict)
     _origin: str = PrivateAttr(default="the models file")
 
@@ -269,8 +274,10 @@ class ModelsFile(BaseModel):
         yield "aligner", self.aligner
         if self.embedding:
             yield EMBEDDING, self.embedding
+        if self.auditor:
+            yield "auditor", self.auditor
         for role in get_args(Author):
-            if role in self.authors or "planner" in self.authors:
+            if {role, "planner", *(["speaker"] if role == "detector" else [])} & self.authors.keys():
                 yield role, self.author(role)
 
     def save(self, folder: Path) -> Path:
