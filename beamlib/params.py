@@ -115,7 +115,10 @@ class RunParameters(BaseModel):
     )
     retriever: RetrieverName
     retrievers: list[RetrieverName] = Field(min_length=1, description="retrievers compared in notebook 08")
-    encoder: str = Field(description="vectors of dense and hybrid: embedded, minilm, or a sentence-transformers model")
+    encoder: str = Field(
+        description="vectors of dense and hybrid: embedded, minilm, embedding (a role of the models file), or a "
+        "sentence-transformers model"
+    )
     splade: str = Field(description="sparse vectors of the retriever splade: a SparseEncoder by name or folder")
     k: int = Field(ge=1, description="retrieval budget: pairs recalled")
     budgets: list[int] = Field(min_length=1, description="retrieval budgets compared in notebook 07")

@@ -151,6 +151,7 @@ class ScriptedServer:
     """`with ScriptedServer(reply, ...) as server:` serves at `server.base_url` until the block ends.
 
     `reply` maps a request's body to its text (or to an `Answer`); it runs on the server's loop and should be quick.
+    `embed` maps the body of a request for vectors to the reply's body, or to an `Answer`.
     `latency` (seconds) comes before every answer. With `require_key`, any other key is answered with 401. With
     `api_version` it is Azure: it serves deployments, needs the version in the query and takes the key as `api-key`.
     """
@@ -159,6 +160,7 @@ class ScriptedServer:
         self,
         reply: Callable[[dict[str, Any]], str | Answer] = generic_reply,
         *,
+        embed: Callable[[dict[str, Any]], dict[str, Any] | Answer] | None = None,
         faults: Faults | None = None,
         latency: float = 0.0,
         seed: int = 0,
@@ -171,6 +173,7 @@ class ScriptedServer:
         self.reply, self.faults, self.latency, self.seed = reply, faults or Faults(), latency, seed
         self.tokenize, self.require_key, self.port, self.log = tokenize, require_key, port, log
         self.api_version = api_version
+        self.embed = embed or vectors
         self.requests: list[Request] = []
         self.in_flight = self.peak = self.connections = self.sent = 0
         self._seen: Counter[str] = Counter()
@@ -180,6 +183,12 @@ class ScriptedServer:
         self._ready = threading.Event()
         self._stop = asyncio.Event()
         self._failure: OSError | None = None
+
+    @property
+    def embedded(self) -> list[str]:
+        """All texts that vectors were requested of, in order."""
+        bodies = [request.body for request in self.requests if request.path == "/v1/embeddings"]
+        return [text for body in bodies for text in body["input"]]
 
     @property
     def base_url(self) -> str:
@@ -333,7 +342,8 @@ class ScriptedServer:
         if outcome == "filtered" and other:
             return Answer(error_body("The prompt was filtered by a content policy.", "content_filter"), 400)
         if request.path == "/v1/embeddings":
-            return Answer(vectors(request.body))
+            reply_body = self.embed(request.body)
+            return reply_body if isinstance(reply_body, Answer) else Answer(reply_body)
         reply = self.reply(request.body)
         if request.path == "/v1/responses" and isinstance(reply, str):
             return Answer(response(request.body, reply))
@@ -404,6 +414,18 @@ def vectors(body: dict[str, Any], dimensions: int = 32) -> dict[str, Any]:
     tokens = sum(len(text.split()) for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "model": body["model"], "data": data, "usage": usage}
+
+
+def near(text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Embed texts that contain `text`, and those of one line (questions), in one direction; all others in another."""
+
+    def embed(body: dict[str, Any]) -> dict[str, Any]:
+        reply = vectors(body)
+        for item, given in zip(reply["data"], body["input"], strict=True):
+            item["embedding"] = [3.0, 0.0] if text in given or "\n" not in given else [0.1, 2.0]
+        return reply
+
+    return embed
 
 
 def response(body: dict[str, Any], text: str) -> dict[str, Any]:

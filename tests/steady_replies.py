@@ -49,9 +49,12 @@ def _number(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
 
 
-def one_endpoint(server: ScriptedServer, path: Path) -> Path:
-    """Write a models file with the server in every role."""
+def one_endpoint(server: ScriptedServer, path: Path, **embedding: Any) -> Path:
+    """Write a models file with the server in every role; in `embedding` too if fields of it are given."""
     endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072}
     roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
-    path.write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))
+    models: dict[str, Any] = {"readers": {"one": endpoint}, **roles}
+    if embedding:
+        models["embedding"] = {"model": "embedder", "base_url": server.base_url, **embedding}
+    path.write_text(yaml.safe_dump(models))
     return path

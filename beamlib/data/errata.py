@@ -57,12 +57,39 @@ class Erratum(BaseModel):
         return self
 
 
+class Reading(BaseModel):
+    """How much of a tier was read: whole chats with every question, by two readers who did not know each other's.
+
+    Attributes:
+        spoiling: By how many readers ("both", "either") a defect that can spoil the score was found: questions, share,
+            and its 95 % interval over conversations.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tier: str
+    chats: int
+    of_chats: int
+    questions: int
+    spoiling: dict[Literal["both", "either"], tuple[int, float, float, float]] = {}
+
+    def sentence(self) -> str:
+        """Say what leaving out defective questions of this tier is worth."""
+        if self.chats:
+            return f"Errata: {self.chats} of {self.of_chats} chats of {self.tier} were read whole, with every question."
+        return (
+            f"Errata: no chat of {self.tier} was read whole, only questions that a check pointed at, so more may be "
+            "defective."
+        )
+
+
 class Errata(BaseModel):
-    """The list and its version."""
+    """The list, its version, and how much was read for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: str
+    readings: tuple[Reading, ...] = ()
     entries: tuple[Erratum, ...]
 
 
@@ -75,6 +102,11 @@ def load_errata(path: Path = ERRATA_FILE) -> Errata:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise UserError(f"{path}: {where}: {first['msg']}; correct the entry.") from None
+
+
+def reading_note(tier: str) -> str:
+    """Return `Reading.sentence` of a tier; empty for a tier that the released data does not have."""
+    return next((reading.sentence() for reading in load_errata().readings if reading.tier == tier.upper()), "")
 
 
 def known_defects(probes: Sequence[Probe]) -> tuple[Erratum, ...]:

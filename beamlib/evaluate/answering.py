@@ -126,10 +126,11 @@ def ingested(
         conversation = replace(conversation, removed=dict(conversation.removed))
         if arm.memory in ("own", *EVOLVING):
             with plugins().open_memory(arm, parameters, roster) as own:
-                yield arm, _read(own, conversation)
+                yield arm, read_or_fail(own, conversation)
             continue
         if arm.memory != "light":
-            yield arm, _read(_plain_memory(arm, parameters, evidence, as_turns=as_turns), conversation)
+            memory = _plain_memory(arm, parameters, roster, evidence, as_turns=as_turns)
+            yield arm, read_or_fail(memory, conversation)
             continue
         settings = light_settings(arm, parameters)
         if read is None:
@@ -140,12 +141,16 @@ def ingested(
         if isinstance(read, ModelError):
             yield arm, read
             continue
-        if settings.retriever not in indexed:
-            indexed[settings.retriever] = read.variant(settings)  # another index over the same keys and notes
-        yield arm, indexed[settings.retriever].variant(settings)
+        try:
+            if settings.retriever not in indexed:
+                indexed[settings.retriever] = read.variant(settings)  # another index over the same keys and notes
+            yield arm, indexed[settings.retriever].variant(settings)
+        except ModelError as error:
+            yield arm, error
 
 
-def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelError:
+def read_or_fail(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelError:
+    """Let `memory` ingest a conversation; return it, or the `ModelError` that this ended with."""
     try:
         memory.ingest(conversation)
     except ModelError as error:
@@ -154,7 +159,12 @@ def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelErr
 
 
 def _plain_memory(
-    arm: Arm, parameters: ResolvedParameters, evidence: Mapping[str, tuple[int, ...]], *, as_turns: bool
+    arm: Arm,
+    parameters: ResolvedParameters,
+    roster: ModelRoles,
+    evidence: Mapping[str, tuple[int, ...]],
+    *,
+    as_turns: bool,
 ) -> Memory | Oracle:
     match arm.memory:
         case "none":
@@ -170,6 +180,7 @@ def _plain_memory(
                 window_tokens=parameters.reader_window,
                 encoder=parameters.encoder,
                 splade=parameters.splade,
+                embedding=roster.embedding,
                 released=parameters.flags & RAG_FLAGS,
                 counter=parameters.counter,
             )

@@ -36,6 +36,7 @@ from beamlib.evaluate.run_store import (
     settings_of,
 )
 from beamlib.files import code_hash, read_json, sha256, sha256_of_file, to_json, write_json
+from beamlib.llm.endpoints import EMBEDDING
 from beamlib.params import EVOLVING, RunParameters
 from beamlib.plugins import plugins
 from beamlib.scoring.records import Judgement
@@ -185,7 +186,7 @@ def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
     values = {
         "arm": arm.model_dump(),
         "parameters": {**settings_of(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
-        "models": {role: models[role] for role in ("reader", "memory", "compressor")},
+        "models": {role: models[role] for role in ("reader", "memory", "compressor", EMBEDDING) if role in models},
         "prompts": prompt_hashes(
             parameters, (*_ANSWER_PROMPTS, *filter_prompts(parameters), *(_EVOLVING_PROMPTS if changing else ()))
         ),

@@ -8,9 +8,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from beamlib.errors import UserError
 from beamlib.files import inside
 from beamlib.llm.client import ROUTES, EndpointModel, ForwardingModel
-from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
+from beamlib.llm.embedding_model import EmbeddingModel
+from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelRoles
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import RetryingModel
@@ -25,8 +27,6 @@ _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader
 _OFFLINE_WINDOW = 131_072  # tokens the stand-in reads of a whole conversation: as many as Qwen2.5-32B (section 4.1)
 
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
-EMBEDDING = "embedding"
-"""The role that turns texts into vectors for memories that are not part of this package."""
 READER_OF = "reader:"
 """Begins the role of a reader that is served otherwise for one method, whose name follows."""
 
@@ -66,10 +66,19 @@ def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
 
 def ensure_keys(parameters: RunParameters, roles: Collection[str] = ()) -> None:
     """A `UserError` where the key of an endpoint, of one of `roles` if any are named, is not there."""
-    unused = EMBEDDING if set(EVOLVING).issuperset(listed_memories(parameters.own_memory)) else ""
+    own = set(listed_memories(parameters.own_memory)) - set(EVOLVING)
+    unused = "" if own or parameters.encoder == EMBEDDING else EMBEDDING
     for role, endpoint in endpoints(parameters).items():
         if role in roles or not (roles or role == unused):
             EndpointModel(role, endpoint).check_key()
+
+
+def check_encoder(parameters: RunParameters) -> None:
+    """Raise a `UserError` if the encoder is the role `embedding` and no models file has it."""
+    if parameters.encoder != EMBEDDING or EMBEDDING in endpoints(parameters):
+        return
+    lacks = f"{parameters.models} has no such role; add it" if parameters.models else "none is named; name one with it"
+    raise UserError(f"encoder is 'embedding', a role of the models file, and {lacks} (docs/models-file.md).")
 
 
 def reader_role(memory: str, roles: Mapping[str, Any]) -> str:
@@ -78,10 +87,14 @@ def reader_role(memory: str, roles: Mapping[str, Any]) -> str:
     return own if own in roles else "reader"
 
 
-def model_roles(models: Mapping[str, Model], outside: Mapping[str, Model] | None = None) -> ModelRoles:
+def model_roles(
+    models: Mapping[str, Model], outside: Mapping[str, Model] | None = None, embedding: Model | None = None
+) -> ModelRoles:
     """The models of a run by the names that `endpoints` gives their roles."""
     methods = {role.removeprefix(READER_OF): one for role, one in models.items() if role.startswith(READER_OF)}
-    return ModelRoles(**{role: models[role] for role in ROLES}, methods=methods, outside=outside or {})
+    return ModelRoles(
+        **{role: models[role] for role in ROLES}, methods=methods, outside=outside or {}, embedding=embedding
+    )
 
 
 def windows(parameters: RunParameters) -> dict[str, int]:
@@ -129,10 +142,11 @@ def resolved(parameters: RunParameters) -> ResolvedParameters:
     """The parameters with what they leave open filled in: the first backbone, the counter of `auto`, and windows that
     the reader has.
 
-    The folder of prompts is checked.
+    The folder of prompts is checked, and that there is a model for the encoder.
     """
     if isinstance(parameters, ResolvedParameters):
         return parameters
+    check_encoder(parameters)
     found = models_file(parameters)
     changes: dict[str, Any] = dict(windows(parameters))
     if found is not None:
@@ -149,12 +163,15 @@ def resolved(parameters: RunParameters) -> ResolvedParameters:
 def identities(parameters: RunParameters, memory: str = "") -> dict[str, dict[str, Any]]:
     """What a reply of each of `ROLES` depends on, for manifests; without keys, prices and the like.
 
-    The reader is the one that answers over what `memory` recalls.
+    `EMBEDDING` is one of them where it is the encoder. The reader is the one that answers over what `memory` recalls.
     """
     found = endpoints(parameters)
     if not found:
         return {role: {"model": OFFLINE_NAME} for role in ROLES}
-    return {role: found[reader_role(memory, found) if role == "reader" else role].settings for role in ROLES}
+    roles = {role: found[reader_role(memory, found) if role == "reader" else role] for role in ROLES}
+    if parameters.encoder == EMBEDDING:
+        roles[EMBEDDING] = found[EMBEDDING]
+    return {role: endpoint.settings for role, endpoint in roles.items()}
 
 
 PUBLISHED = "published"
@@ -252,4 +269,7 @@ def open_models(
             role = EMBEDDING if route == "embeddings" else "memory"
             if role in roles:
                 outside[route] = stored(ForwardingModel(role, roles[role], route, max_concurrency=share[role]))
-        yield model_roles(models, outside)
+        encoder: Model | None = None
+        if isinstance(embedding := roles.get(EMBEDDING), Embedding):
+            encoder = stored(EmbeddingModel(EMBEDDING, embedding, max_concurrency=share[EMBEDDING]))
+        yield model_roles(models, outside, encoder)

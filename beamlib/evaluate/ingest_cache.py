@@ -25,7 +25,7 @@ def read_light(
     Equal are the conversation, the settings that shape a reading, and the code. A file that is gone or damaged is made
     again. Raises `ModelError` as `Light.ingest` does.
     """
-    light = Light(roster.memory, settings, compressor=roster.compressor)
+    light = Light(roster.memory, settings, compressor=roster.compressor, embedding=roster.embedding)
     by_rules = {roster.memory.name, roster.compressor.name} == {OFFLINE_NAME}
     if parameters.models or not (parameters.data or parameters.memorycode) or not by_rules:
         light.ingest(conversation)

@@ -37,6 +37,7 @@ ANSWER_CODE = (
     "beamlib.data",
     "beamlib.memory",
     *MODEL_CODE,
+    "beamlib.llm.embedding_model",
     "beamlib.retrieval",
     "beamlib.retrieval.embedded",
     *(f"beamlib.evaluate.{name}" for name in ("answering", "ingest_cache")),

@@ -34,6 +34,7 @@ from beamlib.evaluate.run_store import (
     settings_of,
 )
 from beamlib.files import code_hash, inside, sha256, to_json
+from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.prompts import prompt_ids
 from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
 from beamlib.plugins import plugins
@@ -247,7 +248,8 @@ class Task(ABC):
         memory, name = self.memory(arm), arm_name(arm)
         models = identities(parameters, memory)
         settings = self.settings(arm, parameters)
-        used = {role: models[role] for role in _ROLES.get(memory, ("reader",))}
+        encoder = (EMBEDDING,) if settings.get("encoder") == EMBEDDING else ()
+        used = {role: models[role] for role in (*_ROLES.get(memory, ("reader",)), *encoder)}
         prompts = prompt_hashes(
             parameters, (*self.prompts_of(arm), *(filter_prompts(parameters) if memory == "light" else ()))
         )

@@ -210,7 +210,8 @@ class EndpointModel:
         """Return the highest price of one call in US dollars, 0 if unknown. No text has more tokens than bytes."""
         body, endpoint = self.request(prompt), self.endpoint
         request_bytes = len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
-        return endpoint.dollars(min(request_bytes, endpoint.context_window), 0, self._allowed_tokens(body)) or 0.0
+        most = request_bytes if self.route == "embeddings" else min(request_bytes, endpoint.context_window)
+        return endpoint.dollars(most, 0, self._allowed_tokens(body)) or 0.0
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Send `prompt`, with retries, and return the reply as it came.

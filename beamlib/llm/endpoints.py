@@ -1,7 +1,8 @@
 """Read and validate the models file: which model plays which role, and where it is served.
 
 Roles: `readers` (one or several backbones by name), `memory` (keys, notes, filter), `compressor`, `judge`, `aligner`,
-optionally `embedding`, and `authors` for generation. A reader can be served differently for one method (`methods`).
+optionally `embedding` and `auditor`, and `authors` for generation. A reader can be served differently for one method
+(`methods`).
 The file never contains a key: `key_variable` names the environment variable that does.
 """
 
@@ -23,6 +24,8 @@ from beamlib.files import parse_yaml, read_text, to_json, write_text
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
 from beamlib.llm.model import MOST_REPLY_BYTES
 
+EMBEDDING = "embedding"
+"""The role that turns texts into vectors, for encoders and for memories from outside this package."""
 MODELS = "models.yaml"
 """Name of a models file in the folder of parameter files, and in a run folder where one endpoint plays every role."""
 BACKBONE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -195,11 +198,16 @@ class Endpoint(BaseModel):
 
 
 class Embedding(Endpoint):
-    """Turns texts into vectors of `dimensions` numbers, for memories that request them (`beam_memories.loopback`)."""
+    """Turns texts into vectors, for encoders and for memories that request them (`beam_memories.loopback`).
+
+    Args:
+        dimensions: How many numbers a vector has. Encoders read it from the reply; memories of others need it.
+    """
 
     context_window: int = Field(default=8_192, ge=1)
     max_reply_bytes: int | None = Field(default=MOST_REPLY_BYTES, ge=1_000, le=MOST_REPLY_BYTES)
-    dimensions: int = Field(ge=1, le=65_536)
+    output_price: Price | None = 0.0
+    dimensions: int | None = Field(default=None, ge=1, le=65_536)
 
 
 class Reader(Endpoint):
@@ -223,7 +231,10 @@ class Reader(Endpoint):
 
 
 class ModelsFile(BaseModel):
-    """The roles of a run. `authors` are needed for generation only; without `embedding` the shipped table embeds."""
+    """The roles of a run. `authors` are needed for generation only; without `embedding` the shipped table embeds.
+
+    `auditor` checks generated episodes of MEME; without it rules alone check them.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -233,6 +244,7 @@ class ModelsFile(BaseModel):
     judge: Endpoint
     aligner: Endpoint
     embedding: Embedding | None = None
+    auditor: Endpoint | None = None
     authors: dict[Author, Endpoint] = Field(default_factory=dict)
     _origin: str = PrivateAttr(default="the models file")
 
@@ -261,9 +273,11 @@ class ModelsFile(BaseModel):
         yield from (("memory", self.memory), ("compressor", self.compressor), ("judge", self.judge))
         yield "aligner", self.aligner
         if self.embedding:
-            yield "embedding", self.embedding
+            yield EMBEDDING, self.embedding
+        if self.auditor:
+            yield "auditor", self.auditor
         for role in get_args(Author):
-            if role in self.authors or "planner" in self.authors:
+            if {role, "planner", *(["speaker"] if role == "detector" else [])} & self.authors.keys():
                 yield role, self.author(role)
 
     def save(self, folder: Path) -> Path:
@@ -349,7 +363,7 @@ def _problem(error: ValidationError) -> str:
                 "key_variable, for example key_variable: OPENAI_API_KEY."
             )
         nested = Reader if first["loc"][0] == "readers" and len(first["loc"]) == 3 else Endpoint
-        kind = Embedding if first["loc"][0] == "embedding" else nested if "." in name else ModelsFile
+        kind = Embedding if first["loc"][0] == EMBEDDING else nested if "." in name else ModelsFile
         return f"unknown field '{name}'; the known ones are {', '.join(kind.model_fields)}."
     message, value = first["msg"].removeprefix("Value error, "), str(first["input"])
     doubtful = looks_like_key(value, strict=True) or (field == "base_url" and set(value) & set("@?#%;="))

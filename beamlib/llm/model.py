@@ -160,7 +160,8 @@ class ModelRoles:
     """The models of a run: reader (paper section 4.1), memory and compressor (3), judge and aligner (2.4).
 
     `methods` are the readers of methods that the backbone is served otherwise for, by the name of the memory.
-    `outside` forwards the requests of other programs, by route (`beamlib.llm.client.ForwardingModel`).
+    `outside` forwards the requests of other programs, by route (`beamlib.llm.client.ForwardingModel`). `embedding`
+    embeds single texts (`beamlib.llm.embedding_model`); None where no endpoint does.
     """
 
     reader: Model
@@ -170,6 +171,7 @@ class ModelRoles:
     aligner: Model
     methods: Mapping[str, Model] = field(default_factory=dict)
     outside: Mapping[str, Model] = field(default_factory=dict)
+    embedding: Model | None = None
 
     def reader_of(self, memory: str) -> Model:
         """Return the model that answers from what `memory` recalls."""

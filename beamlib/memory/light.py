@@ -202,11 +202,22 @@ class _IngestState:
 
 
 class Light:
-    """The memory of the paper. `model` extracts keys and notes and filters these; `compressor` compresses them."""
+    """The memory of the paper. `model` extracts keys and notes and filters these; `compressor` compresses them.
 
-    def __init__(self, model: Model, settings: LightSettings | None = None, *, compressor: Model | None = None) -> None:
+    `embedding` embeds where the encoder is `embedding`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: LightSettings | None = None,
+        *,
+        compressor: Model | None = None,
+        embedding: Model | None = None,
+    ) -> None:
         self._model = model
         self._compressor = model if compressor is None else compressor
+        self._embedding = embedding
         self.settings = settings or LightSettings()
         self._read: _IngestState | None = None
 
@@ -230,14 +241,14 @@ class Light:
             self._compressor,
             conversation,
             notes,
-            dense_encoder(self.settings.encoder),
+            dense_encoder(self.settings.encoder, self._embedding),
             threshold=self.settings.scratchpad_threshold,
             target=self.settings.scratchpad_target,
             percentile=self.settings.chunk_percentile,
             buffer=self.settings.chunk_buffer,
             counter=self.settings.counter,
         )
-        self._read = _IngestState(conversation, keys, scratchpad, _index(conversation, keys, self.settings), gaps)
+        self._read = _IngestState(conversation, keys, scratchpad, self._index(conversation, keys), gaps)
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -252,7 +263,7 @@ class Light:
         pad = Scratchpad(
             text, tuple(Chunk(chunk, tuple(ids), tokens) for chunk, ids, tokens in chunks), compressions, lines_cut
         )
-        self._read = _IngestState(conversation, keys, pad, _index(conversation, keys, self.settings), reading["gaps"])
+        self._read = _IngestState(conversation, keys, pad, self._index(conversation, keys), reading["gaps"])
 
     def variant(self, settings: LightSettings) -> Light:
         """Share the reading with a memory of another `k`, budget, switch or retriever (only its index is built).
@@ -265,9 +276,9 @@ class Light:
             ours, theirs = getattr(self.settings, field), getattr(settings, field)
             if ours != theirs:
                 raise ValueError(f"cannot share a reading made with {field}={ours} where {field} is {theirs}")
+        other = Light(self._model, settings, compressor=self._compressor, embedding=self._embedding)
         if _index_settings(settings) != _index_settings(self.settings):
-            read = replace(read, index=_index(read.conversation, read.keys, settings))
-        other = Light(self._model, settings, compressor=self._compressor)
+            read = replace(read, index=other._index(read.conversation, read.keys))
         other._read = read
         return other
 
@@ -286,6 +297,13 @@ class Light:
 
     def recall_all(self, questions: Sequence[str]) -> list[RetrievedContext | ModelError]:
         """Recall for every question, in order, with all filter calls at once; a failed call fails its question."""
+
+        def build(question: str, chunks: Sequence[Chunk], gaps: int) -> RetrievedContext | ModelError:
+            try:
+                return self._build_context(question, chunks, gaps)
+            except ModelError as error:  # of the question's vector
+                return error
+
         kept: Sequence[tuple[Sequence[Chunk], int] | ModelError] = [(self.chunks, 0)] * len(questions)
         if self.settings.use_scratchpad and self.settings.use_filter:
             if self.settings.filter == "batched":
@@ -294,7 +312,7 @@ class Light:
                 exact = "exact_yes" in self.settings.released
                 kept = relevant_chunks(self._model, questions, self.chunks, exact=exact)
         return [
-            result if isinstance(result, ModelError) else self._build_context(question, *result)
+            result if isinstance(result, ModelError) else build(question, *result)
             for question, result in zip(questions, kept, strict=True)
         ]
 
@@ -378,6 +396,11 @@ class Light:
         """The scratchpad with its counts of compressions and cut lines."""
         return self._reading().scratchpad
 
+    def _index(self, conversation: Conversation, keys: Sequence[Sequence[str]]) -> EpisodicIndex:
+        retriever, encoders, one_vector = _index_settings(self.settings)
+        encoders = replace(encoders, endpoint=self._embedding)
+        return EpisodicIndex(conversation, keys, retriever, encoders, one_vector=one_vector)
+
     def _reading(self) -> _IngestState:
         if self._read is None:
             raise RuntimeError("Light has read no conversation yet: call ingest first")
@@ -392,8 +415,3 @@ def _cuts(retrieved: Sequence[Passage], newest: Sequence[Passage], shown: Sequen
 
 def _index_settings(settings: LightSettings) -> tuple[str, Encoders, bool]:
     return settings.retriever, settings.encoders, "one_vector_per_pair" in settings.released
-
-
-def _index(conversation: Conversation, keys: Sequence[Sequence[str]], settings: LightSettings) -> EpisodicIndex:
-    retriever, encoders, one_vector = _index_settings(settings)
-    return EpisodicIndex(conversation, keys, retriever, encoders, one_vector=one_vector)

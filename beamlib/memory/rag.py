@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
+from beamlib.llm.model import Model
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut
 from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.released_memory import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
@@ -23,6 +24,7 @@ class Rag:
 
     Args:
         encoder: The model of the retriever `dense`; `splade` is that of the retriever `splade`.
+        embedding: The model that embeds where `encoder` is `embedding`.
         released: Behaviours of the released code (`released_memory.RAG_FLAGS`). `duplicate_per_message` (M1) indexes
             every pair of a turn once per *message* of that turn (2, 4, 6... copies), so that the top k repeat pairs.
             `character_budgets` packs whole pairs in rank order under 29,000 estimated tokens.
@@ -37,6 +39,7 @@ class Rag:
         reserve_tokens: int = RESERVE_TOKENS,
         encoder: str = _DEFAULT.dense,
         splade: str = _DEFAULT.splade,
+        embedding: Model | None = None,
         released: frozenset[str] = frozenset(),
         counter: TokenCounter = WORDS,
     ) -> None:
@@ -46,7 +49,7 @@ class Rag:
         self.window_tokens = window_tokens
         self.released = released
         self._counter = counter
-        self._encoders = Encoders(encoder, splade)
+        self._encoders = Encoders(encoder, splade, embedding)
         self._tokens = window_tokens - reserve_tokens
         least = k * (LEAST_TOKENS + JOINT_TOKENS)
         if k < 1 or self._tokens < least:

@@ -17,6 +17,7 @@ from beamlib.evaluate.answer_record import ContextLosses
 from beamlib.evaluate.arms import searches
 from beamlib.evaluate.configuration import stated, windows_stated
 from beamlib.evaluate.imported import Imported
+from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.plugins import plugins
 from beamlib.text import count
@@ -182,7 +183,6 @@ def footer(
 ) -> Footer:
     """Build the footer of a table over the runs of `manifests`; entries that differ are all named."""
     conversations = {key for manifest in manifests for key in _entry(manifest, "conversations")}
-    settings = [manifest.get("settings", {}) for manifest in manifests]
     return Footer(
         protocol=protocol,
         judge=_all(manifests, "judge"),
@@ -200,11 +200,18 @@ def footer(
         left_out={key: why for manifest in manifests for key, why in manifest.get("left_out", {}).items()},
         configuration=stated(manifest["configuration"] for manifest in manifests if manifest.get("configuration")),
         windows=windows_stated(manifests),
-        retrieval="; ".join(searches([{**values, **values.get("arm", {})} for values in settings])),
+        retrieval="; ".join(searches([_searching(manifest) for manifest in manifests])),
         imported=tuple(dict.fromkeys(line for imported in _imports(manifests) for line in imported.lines()))
         + ((CLAIMED_LINE,) if any(manifest.get("claimed") for manifest in manifests) else ()),
         memories=tuple(dict.fromkeys(note for manifest in manifests for note in manifest.get("notes", ()))),
     )
+
+
+def _searching(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `searches` reads of a manifest; an encoder that is an endpoint has its model's name."""
+    settings = manifest.get("settings", {})
+    endpoint = manifest.get("models", {}).get(EMBEDDING)
+    return {**settings, **({"encoder": endpoint["model"]} if endpoint else {}), **settings.get("arm", {})}
 
 
 def _imports(manifests: Sequence[Mapping[str, Any]]) -> list[Imported]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 
 from beamlib.data.conversations import Probe
-from beamlib.data.errata import spoilt_probes
+from beamlib.data.errata import reading_note, spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded
 from beamlib.errors import UserError
@@ -183,6 +183,7 @@ class Results:
         size = self.evaluation.parameters.size
         title = f"All questions (errata: none, flag) beside those no erratum spoils (drop: {len(spoilt)} fewer), {size}"
         table = result_table(errata_effect(self.scores, spoilt), title, self.footer, self.manifests)
+        table = replace(table, footer=(*table.footer, reading_note(size)))
         return table, effect_by_protocol(self.evaluation.judgements, spoilt).round(3)
 
     def steadiness(self) -> pd.DataFrame:

@@ -17,9 +17,10 @@ class DenseIndex(Index):
         self._encoder = encoder
         self._owners = len(keys)
         self._owner_of = np.array([owner for owner, texts in enumerate(keys) for _ in texts], dtype=np.int64)
-        self._index = faiss.IndexFlatIP(encoder.dim)
         if len(self._owner_of):
-            self._index.add(encoder.encode([text for texts in keys for text in texts]))
+            vectors = encoder.encode([text for texts in keys for text in texts])
+            self._index = faiss.IndexFlatIP(vectors.shape[1])
+            self._index.add(vectors)
 
     def scores(self, query: str) -> Scores:
         """Return the highest cosine between the query and any key of each owner; -1 for an owner without keys."""

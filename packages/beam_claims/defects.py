@@ -442,6 +442,7 @@ def errata_page(verdicts: Path | None = None) -> str:
         version=errata.version,
         entries=errata.entries,
         summary=_summary(errata.entries),
+        readings=errata.readings,
         detectors=ABOUT,
         verdicts=verdicts.name if verdicts else "",
         effect=_effect_rows(published_effect(verdicts)) if verdicts else [],

@@ -23,6 +23,7 @@ from beam_field.comparing import (
     reproduced_averages,
 )
 from beamlib.data.conversations import SIZES
+from beamlib.data.errata import reading_note
 from beamlib.data.gold import ABILITIES
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.footer import OFFLINE, is_offline
@@ -133,7 +134,12 @@ def errata_table(systems: Sequence[FieldSystem]) -> Table:
     frame = errata_changes(systems)
     forms = {"all": "{:.3f}", "drop": "{:.3f}", "change": "{:+.3f}"}
     cells = frame.assign(**{name: frame[name].map(form.format) for name, form in forms.items()})
-    footer = (_BASIS, "drop: without the questions whose score a known defect can spoil (docs/errata.md).")
+    tiers = dict.fromkeys(system.source.tier for system in systems)
+    footer = (
+        _BASIS,
+        "drop: without the questions whose score a known defect can spoil (docs/errata.md).",
+        *map(reading_note, tiers),
+    )
     title = f"What errata change{_TITLES[systems[0].source.gold_in_prompt]}"
     return Table(title, cells.astype(str), footer, kind="costs", csv=frame)
 

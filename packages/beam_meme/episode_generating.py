@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 
 from tqdm import tqdm
 
+from beam_meme.auditing import AUDIT_PROMPTS, AuditedEpisode, audit_prompts, tell_audited
 from beam_meme.drawing import Drawn, draw_all
 from beam_meme.episode_files import write_episodes
 from beam_meme.episodes import DOMAINS, VARIANTS, Domain, Variant
@@ -35,14 +36,14 @@ from beam_meme.fillers import (
     read_fillers,
     verdict_prompts,
 )
-from beam_meme.telling import ASSISTANT, USER, ToldSession, prompts_of, tell
+from beam_meme.telling import ASSISTANT, USER, prompts_of, tell
 from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, sha256, to_json
 from beamlib.llm.client import EndpointModel
-from beamlib.llm.endpoints import Author, Endpoint, load_models
+from beamlib.llm.endpoints import Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, Prompt, run
 from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import RetryingModel
@@ -65,7 +66,8 @@ _MOST_EPISODES = 1_000
 class EpisodeOptions:
     """What is to be generated: `count` episodes, half of each domain, in each of `variants`.
 
-    Without `models` (a models file, role `speaker`) the sessions are told by rules. `fillers` is a folder of sessions;
+    Without `models` (a models file, role `speaker`) the sessions are told by rules. A models file with an `auditor` has
+    them audited (`beam_meme.auditing`). `fillers` is a folder of sessions;
     without it the offline author writes them. `filler_judge` "model" has the role `detector` look at them after the
     rules. `calls` and `yes` are as in `beamlib generate`: nothing is called before `yes`.
     """
@@ -90,8 +92,8 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     endpoints = _check(order)
     refuse_data(order.out)
     drawn = draw_all(order.count, order.seed)
-    told = {"seed": order.seed, "count": order.count, "filler_judge": order.filler_judge, **_made_by(order, endpoints)}
-    record = GenerationRecord.open(order.out, "variants", "variant", told)
+    basis = {"seed": order.seed, "count": order.count, "filler_judge": order.filler_judge, **_made_by(order, endpoints)}
+    record = GenerationRecord.open(order.out, "variants", "variant", basis)
     places = {name: order.out / f"{name}.json" for name in VARIANTS if name in order.variants}
     pending = [name for name, path in places.items() if not record.holds(name, path)]
     if not pending:
@@ -107,25 +109,35 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     print(f"author: {writer.name}")
     record.write()
     with guard_run(order.out, str(order.models or "")):
-        sessions = writer.tell_all(drawn)
+        told = writer.tell_all(drawn)
+        quality = _quality(drawn, told) if "auditor" in endpoints else {}
+        kept = [(plan, one) for plan, one in zip(drawn, told, strict=True) if not one.given_up]
         pools = {domain: writer.judged(domain, pool) for domain, pool in pools.items()}
+        if quality:
+            print(_quality_line(quality))
+        if not kept:
+            raise UserError(f"{order.out}: no episode passed the audit, so nothing is written; name other models.")
         for variant in pending:
-            row = _write(order, drawn, sessions, pools, variant)
-            record.add(variant, places[variant], {"variant": variant, **row})
-    print(f"{order.out}: {order.count} episodes each of {', '.join(pending)}, in {time.monotonic() - started:.0f} s")
+            row = _write(order, kept, pools, variant)
+            record.add(variant, places[variant], {"variant": variant, **row, **quality})
+    print(f"{order.out}: {len(kept)} episodes each of {', '.join(pending)}, in {time.monotonic() - started:.0f} s")
     return order.out
 
 
 def estimate(
-    order: EpisodeOptions, endpoints: Mapping[Author, Endpoint], drawn: Sequence[Drawn], pools: Mapping[Domain, Checked]
+    order: EpisodeOptions, endpoints: Mapping[str, Endpoint], drawn: Sequence[Drawn], pools: Mapping[Domain, Checked]
 ) -> Quote:
     """What models would be asked and cost, in a sentence; what is stored already is counted as well."""
-    asked: dict[Author, list[Prompt]] = {"speaker": [prompt for one in drawn for prompt in prompts_of(one)]}
+    asked: dict[str, list[Prompt]] = {role: [] for role in endpoints}
+    for plan in drawn:
+        for role, prompts in (audit_prompts(plan) if "auditor" in endpoints else {"speaker": prompts_of(plan)}).items():
+            asked[role] += prompts
     if order.filler_judge == "model":
-        asked["detector"] = [one for domain in DOMAINS for one in verdict_prompts(pools[domain].free, domain)]
+        asked["detector"] += [one for domain in DOMAINS for one in verdict_prompts(pools[domain].free, domain)]
     calls = {role: len(prompts) for role, prompts in asked.items()}
     given = {role: sum(_tokens(one, order) for one in prompts) for role, prompts in asked.items()}
-    costs = {role: endpoints[role].dollars(given[role], 0, _REPLY * calls[role]) for role in asked}
+    replies = {role: sum(AUDIT_PROMPTS.get(one.id, _REPLY) for one in prompts) for role, prompts in asked.items()}
+    costs = {role: endpoints[role].dollars(given[role], 0, replies[role]) for role in asked}
     dollars = sum(cost or 0.0 for cost in costs.values())
     unpriced = tuple(endpoints[role].model for role, cost in costs.items() if cost is None)
     parts = [
@@ -145,7 +157,7 @@ def _tokens(prompt: Prompt, order: EpisodeOptions) -> float:
     return sum(len(message["content"]) for message in messages) / _CHARACTERS_PER_TOKEN
 
 
-def _check(order: EpisodeOptions) -> dict[Author, Endpoint]:
+def _check(order: EpisodeOptions) -> dict[str, Endpoint]:
     """The endpoints by role, none for the rules; a mistake in the order is a `UserError`."""
     for option, value, known in (
         *(("variant", one, VARIANTS) for one in order.variants),
@@ -168,16 +180,18 @@ def _check(order: EpisodeOptions) -> dict[Author, Endpoint]:
     if order.prompts is not None:
         check_overrides(order.prompts)
     file = load_models(order.models)
-    roles: tuple[Author, ...] = ("speaker", "detector") if order.filler_judge == "model" else ("speaker",)
-    return {role: file.author(role) for role in roles}
+    endpoints = {"speaker": file.author("speaker")}
+    if file.auditor or order.filler_judge == "model":
+        endpoints["detector"] = file.author("detector")
+    return endpoints | ({"auditor": file.auditor} if file.auditor else {})
 
 
-def _ready(endpoints: Mapping[Author, Endpoint]) -> None:
+def _ready(endpoints: Mapping[str, Endpoint]) -> None:
     for role, endpoint in endpoints.items():
         EndpointModel(role, endpoint).check_key()
 
 
-def _made_by(order: EpisodeOptions, endpoints: Mapping[Author, Endpoint]) -> dict[str, Any]:
+def _made_by(order: EpisodeOptions, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
     """What the episodes rest on beside the order."""
     made: dict[str, Any] = {
         "author": OFFLINE_NAME,
@@ -191,7 +205,10 @@ def _made_by(order: EpisodeOptions, endpoints: Mapping[Author, Endpoint]) -> dic
         made["fillers"] = {"folder": sha256(to_json(texts))}
     if endpoints:
         made["author"] = {role: endpoint.settings for role, endpoint in endpoints.items()}
-        prompts = (USER, ASSISTANT, CONFLICT) if "detector" in endpoints else (USER, ASSISTANT)
+        prompts = [USER, ASSISTANT, *([CONFLICT] if order.filler_judge == "model" else [])]
+        if "auditor" in endpoints:
+            prompts += AUDIT_PROMPTS
+            made["audit_rules"] = code_hash(("beam_meme.auditing",))
         made["prompts"] = {name: prompt_file(name, order.prompts).sha256 for name in prompts}
     return made
 
@@ -201,7 +218,7 @@ class _Writer:
     """Who tells the episodes and judges the fillers."""
 
     order: EpisodeOptions
-    endpoints: Mapping[Author, Endpoint]
+    endpoints: Mapping[str, Endpoint]
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -209,7 +226,7 @@ class _Writer:
         """The models' names, each once, or the stand-in's."""
         return ", ".join(dict.fromkeys(one.model for one in self.endpoints.values())) or OFFLINE_NAME
 
-    def tell_all(self, drawn: Sequence[Drawn]) -> list[list[ToldSession]]:
+    def tell_all(self, drawn: Sequence[Drawn]) -> list[AuditedEpisode]:
         """The sessions of every episode, in order; the first `ModelError` is a `UserError`."""
         # The rules are bound by the processor; with an endpoint one mostly waits.
         pool = ThreadPoolExecutor(_TOGETHER if self.endpoints else 1)
@@ -219,18 +236,21 @@ class _Writer:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # who interrupts need not wait for episodes to be finished
 
-    def _tell(self, drawn: Drawn) -> list[ToldSession]:
+    def _tell(self, drawn: Drawn) -> AuditedEpisode:
         if not self.endpoints:
-            return run(tell(drawn))
-        with self._model("speaker", drawn.id) as model:
-            return self._waited(tell(drawn, model))
+            return AuditedEpisode(run(tell(drawn)))
+        with self._models(drawn.id) as models:
+            if "auditor" in models:
+                return self._waited(tell_audited(drawn, models))
+            return AuditedEpisode(self._waited(tell(drawn, models["speaker"])))
 
     def judged(self, domain: Domain, pool: Checked) -> Checked:
         """Those of `pool` that the detector, where there is one, finds neutral too."""
-        if "detector" not in self.endpoints or not pool.free:
+        if self.order.filler_judge != "model" or not pool.free:
             return pool
-        with self._model("detector", f"fillers_{domain}") as model:
-            found = self._waited(by_model(pool.free, domain, model))
+        with self._models(f"fillers_{domain}") as models:
+            found = self._waited(by_model(pool.free, domain, models["detector"]))
+        print(f"fillers, {domain}: {', '.join(f'{count} {name}' for name, count in _counted(found).items())}")
         return replace(found, removed=(*pool.removed, *found.removed))
 
     def _waited(self, work: Coroutine[Any, Any, Value]) -> Value:
@@ -240,38 +260,64 @@ class _Writer:
             raise UserError(f"generation stopped: {error.reason}; what arrived is stored: run again.") from None
 
     @contextmanager
-    def _model(self, role: Author, what: str) -> Iterator[Model]:
-        """A model whose calls go through a store of their own."""
+    def _models(self, what: str) -> Iterator[dict[str, Model]]:
+        """Open the models of all roles; their calls go through a store of its own for each `what`."""
         mode, order = cast(Mode, self.order.calls), self.order
         with CallStore(order.out / CALLS / f"{what}.sqlite", read_only=mode == "replay", run_id=self.run_id) as store:
-            yield RetryingModel(
-                StoredModel(
-                    EndpointModel(role, self.endpoints[role], prompts=order.prompts),
-                    store,
-                    mode,
-                    role=role,
-                    conversation=what,
-                    command=_command(order),
-                    confirmed=order.yes,
+            yield {
+                role: RetryingModel(
+                    StoredModel(
+                        EndpointModel(role, endpoint, prompts=order.prompts),
+                        store,
+                        mode,
+                        role=role,
+                        conversation=what,
+                        command=_command(order),
+                        confirmed=order.yes,
+                    )
                 )
-            )
+                for role, endpoint in self.endpoints.items()
+            }
+
+
+def _quality(drawn: Sequence[Drawn], told: Sequence[AuditedEpisode]) -> dict[str, Any]:
+    """What the record says of the audit: counts by check, of all episodes and of each, and the episodes given up."""
+    episodes = {plan.id: one for plan, one in zip(drawn, told, strict=True)}
+    counts = sum((Counter(one.rejections) for one in told), Counter[str]())
+    return {
+        "rejections": dict(sorted(counts.items())),
+        "rejections_by_episode": {name: one.rejections for name, one in episodes.items() if one.rejections},
+        "facts_in_first_person": sum(one.first_person for one in told),
+        "given_up": {name: one.given_up for name, one in episodes.items() if one.given_up},
+    }
+
+
+def _quality_line(quality: Mapping[str, Any]) -> str:
+    counts = ", ".join(f"{count} {check}" for check, count in quality["rejections"].items()) or "none"
+    given_up = "".join(f"\n{name} is left out, {reason}" for name, reason in quality["given_up"].items())
+    return f"audit: rejections by check: {counts}; {len(quality['given_up'])} episodes given up{given_up}"
 
 
 def _write(
     order: EpisodeOptions,
-    drawn: Sequence[Drawn],
-    told: Sequence[Sequence[ToldSession]],
+    told: Sequence[tuple[Drawn, AuditedEpisode]],
     pools: Mapping[Domain, Checked],
     variant: Variant,
 ) -> dict[str, Any]:
     """Put the episodes of a variant together and write them; what the record says of it."""
-    bar = tqdm(zip(drawn, told, strict=True), desc=variant, total=len(drawn), disable=None, leave=False, delay=2)
+    bar = tqdm(told, desc=variant, disable=None, leave=False, delay=2)
     episodes = [
-        haystack(one, sessions, pools[one.domain].free, variant, random.Random(f"meme {order.seed} {variant} {one.id}"))
-        for one, sessions in bar
+        haystack(
+            one,
+            audited.sessions,
+            pools[one.domain].free,
+            variant,
+            random.Random(f"meme {order.seed} {variant} {one.id}"),
+        )
+        for one, audited in bar
     ]
     write_episodes(order.out / f"{variant}.json", episodes)
-    replaced = sum(session.replaced for sessions in told for session in sessions)
+    replaced = sum(session.replaced for _, audited in told for session in audited.sessions)
     row: dict[str, Any] = {"episodes": len(episodes), "messages_by_rules": replaced}
     if GAP_TOKENS[variant]:
         row["fillers"] = {domain: _counted(pool) for domain, pool in pools.items()}

@@ -24,10 +24,10 @@ from pydantic import (
 )
 
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.calling import EMBEDDING, READER_OF
+from beamlib.evaluate.calling import READER_OF
 from beamlib.files import sha256, to_json
 from beamlib.llm.call_store import LARGEST_COUNT
-from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.endpoints import EMBEDDING, Endpoint
 from beamlib.llm.model import Completion, Model, ModelRoles, Prompt
 
 Stage = Literal["ingest", "maintenance", "retrieval", "answer"]
@@ -95,6 +95,7 @@ class Meter:
                 route: Metered(model, self, EMBEDDING if "embedding" in route else "memory")
                 for route, model in roster.outside.items()
             },
+            embedding=Metered(roster.embedding, self, EMBEDDING) if roster.embedding else None,
         )
 
     def count(self, stage: Stage, role: str, model: str, prompt: Prompt, reply: Completion) -> None:

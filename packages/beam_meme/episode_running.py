@@ -23,7 +23,7 @@ from beam_meme.meme_memories import (
 )
 from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beamlib.data.conversations import Probe
-from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested
+from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested, read_or_fail
 from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.evaluate.run_store import ANSWERS
 from beamlib.llm.model import ModelError, ModelRoles, Prompt, run
@@ -122,9 +122,8 @@ def _plain(
     for phase, one in reading.episode.rounds.items():
         conversation = conversation_of(reading.episode, one.sessions)
         if memory in OVER_SESSIONS:
-            sessions = session_search(memory, parameters)
-            sessions.ingest(conversation)
-            yield phase, reading.ask(phase, sessions)
+            sessions = session_search(memory, parameters, roster.embedding)
+            yield phase, reading.ask(phase, read_or_fail(sessions, conversation))
             continue
         arms = [arm_of(memory, parameters)]
         for _, made in ingested(arms, conversation, parameters, roster, evidence):

@@ -77,6 +77,7 @@ class SessionSearch:
         window_tokens: int = 131_072,
         *,
         encoder: str = _DEFAULT.dense,
+        embedding: Model | None = None,
         counter: TokenCounter = WORDS,
     ) -> None:
         self._tokens = window_tokens - RESERVE_TOKENS
@@ -86,7 +87,7 @@ class SessionSearch:
                 "k of at least 1 and a larger window."
             )
         self._retriever, self._k, self._counter = retriever, k, counter
-        self._encoders = Encoders(encoder)
+        self._encoders = Encoders(encoder, endpoint=embedding)
         self._sessions: list[Passage] = []
         self._index: Index = build_index([], "bm25")
 
@@ -123,9 +124,9 @@ def _words(message: Message, date: str) -> str:
     return message.content.removeprefix(date).lstrip() if date else message.content
 
 
-def session_search(memory: MemeMemory, parameters: ResolvedParameters) -> SessionSearch:
-    """One of `OVER_SESSIONS`; `ValueError` for any other."""
+def session_search(memory: MemeMemory, parameters: ResolvedParameters, embedding: Model | None) -> SessionSearch:
+    """One of `OVER_SESSIONS`; `ValueError` for any other. `embedding` embeds where the encoder is `embedding`."""
     if memory not in ("bm25", "dense"):
         raise ValueError(f"{memory} does not search sessions")
     window, counter = parameters.reader_window, parameters.counter
-    return SessionSearch(memory, parameters.k, window, encoder=parameters.encoder, counter=counter)
+    return SessionSearch(memory, parameters.k, window, encoder=parameters.encoder, embedding=embedding, counter=counter)

@@ -242,7 +242,7 @@ def cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]]], basi
     notes = (
         "US dollars per episode: by the prices of the models file and the tokens that endpoints report; unknown where "
         "the file has no price for a model that was called, or another model. Published: ingest holds maintenance.",
-        "Ratio: to the cheapest of the block. Answering holds retrieval by a model. Encoders' vectors are not counted.",
+        "Ratio: to the cheapest of the block. Answering holds retrieval. Vectors count where an endpoint makes them.",
     )
     return Table("MEME: costs", cells, tuple(basis.lines()), notes, csv=cells, frame=cells, basis=basis)
 

@@ -24,6 +24,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, models_file
 from beamlib.files import make_folder, temporary_folder, to_json
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import Memory, RetrievedContext
 from beamlib.params import EVOLVING, listed_memories
@@ -46,9 +47,11 @@ def check_own_memory(target: str, seconds: float, models: str = "") -> None:
     """Raise `UserError` unless the memory `target` starts within `seconds` and implements the protocol.
 
     A class's file and a command are executed, in their own process. An adapter is only looked up; it needs a models
-    file.
+    file. A models file that has the role `embedding` must say how wide its vectors are.
     """
     resolved = program(target)
+    if models:
+        _vector_width(models)
     if resolved.adapter:
         if not models:
             raise _no_models(target)
@@ -88,6 +91,17 @@ def _no_models(target: str) -> UserError:
     )
 
 
+def _vector_width(models: str) -> int:
+    """Read `embedding.dimensions` of a models file, 0 if it has no such role."""
+    role = load_models(Path(models)).embedding
+    if role is not None and role.dimensions is None:
+        raise UserError(
+            f"{models}: 'embedding.dimensions' is missing; add how many numbers a vector of {role.model} has, which "
+            "memories from outside this package need before the first vector."
+        )
+    return (role and role.dimensions) or 0
+
+
 @contextmanager
 def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[Memory]:
     """Open the memory of `arm`: one for facts that change (`beam_memories.evolving`), or one of the user's own."""
@@ -111,8 +125,8 @@ def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iter
         loopback, hidden = None, frozenset[str]()
         if roster.outside:
             models = models_file(parameters)
-            vectors = models.embedding.dimensions if models and models.embedding else 0
-            loopback = stack.enter_context(Loopback(roster.outside, arm.name, vectors))
+            width = _vector_width(parameters.models) if parameters.models else 0
+            loopback = stack.enter_context(Loopback(roster.outside, arm.name, width))
             hidden = models.key_variables if models else hidden
         elif program(target).adapter:
             raise _no_models(target)

@@ -21,7 +21,7 @@ from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_pro
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.evaluate.run_store import ANSWERS
-from beamlib.llm.model import Model, ModelRoles, Prompt, run
+from beamlib.llm.model import Model, ModelError, ModelRoles, Prompt, run
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import RunParameters, listed_memories
 from beamlib.retrieval import Document, Encoders, build_index
@@ -239,17 +239,28 @@ def run_dialogue(
     Only where prompts share a long history does the first end before the others start, so that an endpoint has read
     it. A failed call is an answer with a reason and no text.
     """
-    encoders = Encoders(parameters.encoder, parameters.splade)
+    encoders = Encoders(parameters.encoder, parameters.splade, roster.embedding)
     questions: dict[Setup, list[Asked]] = {}
     for setup in setups:
         if setup not in MEMORIES:
-            placed = setup_prompts(dialogue, setup, parameters.retriever, encoders)
-            questions[setup] = [Asked(_probe(dialogue, setup, place), prompt=prompt) for place, prompt in placed]
+            questions[setup] = _asked(dialogue, setup, parameters.retriever, encoders)
     questions |= _recalled(dialogue, [setup for setup in setups if setup in MEMORIES], parameters, roster)
     groups = [
         (questions[setup], roster.reader_of(method_of(setup)), setup in ("history", "full_context")) for setup in setups
     ]
     return dict(zip(setups, run(answer_groups(groups, parameters.counter)), strict=True))
+
+
+def _asked(dialogue: Dialogue, setup: Setup, retriever: str, encoders: Encoders) -> list[Asked]:
+    """Return the prompts of a setup without a memory, or why there is none: sessions may lack vectors."""
+    try:
+        placed = setup_prompts(dialogue, setup, retriever, encoders)
+    except ModelError as error:
+        return [
+            Asked(_probe(dialogue, setup, place), failure=error.reason, transient=error.resent)
+            for place in answer_places(dialogue, setup)
+        ]
+    return [Asked(_probe(dialogue, setup, place), prompt=prompt) for place, prompt in placed]
 
 
 def answer_shared(shared: SharedQueries, reader: Model) -> SetupRecords:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from beam_run.dry_run import CallTally, Step
 from beamlib.data.conversations import Conversation
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import EMBEDDING, ResolvedParameters, calls_folder, endpoints
+from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.client import forwarded_step
+from beamlib.llm.endpoints import EMBEDDING
 from beamlib.params import ADAPTERS
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from beamlib.evaluate.calling import calls_folder, models_file
+from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.stored_model import CallStore, Totals
 from beamlib.params import RunParameters
 from beamlib.text import cost_in_words, count, money
@@ -109,7 +110,7 @@ class Estimate(BaseModel):
 
     def without_memory(self) -> Estimate:
         """Drop the memory's calls, which another backbone's estimate includes."""
-        rows = tuple(row for row in self.rows if row.role not in ("memory", "compressor"))
+        rows = tuple(row for row in self.rows if row.role not in ("memory", "compressor", EMBEDDING))
         note = "Calls of memory and compressor are shared with the backbone above and counted there."
         return self.model_copy(update={"rows": rows, "warnings": (*self.warnings, note)})
 

@@ -13,13 +13,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from beamlib.llm.chat_turns import MESSAGE_TOKENS, dialogue_text, dialogue_tokens
 from beamlib.llm.client import EndpointModel
+from beamlib.llm.embedding_model import EMBED, read_vector, write_vector
 from beamlib.llm.model import Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.retrying import MEME_JUDGES
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
 from beamlib.plugins import plugins
+from beamlib.retrieval.encoder import embedded_encoder
 from beamlib.text import WORDS, TokenCounter
 
 SHARED_TOKENS = 1_024
@@ -215,6 +219,45 @@ class EstimatingModel:
         rehearsal.tally[self._role, prompt.id].add(call)
 
 
+class EstimatingEmbedding:
+    """A `Model` that counts the texts that are to be embedded, and embeds none.
+
+    Texts get their stored vectors if the first of them has one, and those without get the shipped encoder's, in the
+    same width. If the first has none, all get the shipped encoder's.
+    """
+
+    def __init__(self, endpoint: EndpointModel, rehearsal: DryRun) -> None:
+        self._endpoint = endpoint
+        self._rehearsal = rehearsal
+        self._width: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The endpoint's model id."""
+        return self._endpoint.name
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Return a vector, or raise the stored failure; count a text once."""
+        request = self._endpoint.request(prompt)
+        key = call_key(request, self._endpoint.endpoint.base_url, prompt.repeat)
+        first, stored = key not in self._rehearsal.keys, self._rehearsal.held(key)
+        self._rehearsal.keys.add(key)
+        tally = self._rehearsal.tally[self._endpoint.role, EMBED]
+        if stored is not None:
+            tally.held += first
+        elif first:
+            tokens = self._rehearsal.counter.count(request["input"])
+            tally.add(StepCalls(pending=1, input=tokens, longest=(tokens, self._rehearsal.conversation)))
+        reply = stored.completion() if stored is not None else None
+        if self._width is None:
+            self._width = read_vector(reply).size if reply else 0
+        if reply and self._width:
+            return reply
+        (vector,) = embedded_encoder().encode([request["input"]])
+        # Resized for the sake of its shape: it is compared with vectors of another model.
+        return Completion(write_vector(np.resize(vector, self._width) if self._width else vector))
+
+
 def expected_output(prompt: Prompt) -> float:
     """Return the expected output tokens of a call whose step has too few stored replies for a mean."""
     if prompt.id == "scratchpad_compress":
@@ -224,6 +267,8 @@ def expected_output(prompt: Prompt) -> float:
 
 def output_basis(prompt_id: str) -> str:
     """Say where the expected output tokens of a step come from."""
+    if prompt_id == EMBED:
+        return "vectors are not priced by output"
     if "/" in prompt_id:
         return "expected: a rule for this system, see packages/beam_run/adapter_calls.py"
     if prompt_id == "scratchpad_compress":

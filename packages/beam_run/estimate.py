@@ -16,7 +16,15 @@ from tqdm import tqdm
 
 from beam_run.adapter_calls import count_adapters
 from beam_run.costs import Estimate, PendingRow, realised, stage_of, stored_totals
-from beam_run.dry_run import CallTally, DryRun, EstimatingModel, Step, StepCalls, output_basis
+from beam_run.dry_run import (
+    CallTally,
+    DryRun,
+    EstimatingEmbedding,
+    EstimatingModel,
+    Step,
+    StepCalls,
+    output_basis,
+)
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
@@ -26,7 +34,8 @@ from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan
 from beamlib.files import read_json, write_json
 from beamlib.llm.client import EndpointModel
-from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.embedding_model import EmbeddingModel
+from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
@@ -122,7 +131,10 @@ def rehearsed_roster(
             role: RetryingModel(EstimatingModel(role, EndpointModel(role, endpoint, prompts=prompts), rehearsal))
             for role, endpoint in roles.items()
         }
-        yield model_roles(models), rehearsal.tally
+        encoder: Model | None = None
+        if isinstance(embedding := roles.get(EMBEDDING), Embedding):
+            encoder = EstimatingEmbedding(EmbeddingModel(EMBEDDING, embedding), rehearsal)
+        yield model_roles(models, embedding=encoder), rehearsal.tally
 
 
 def build_estimate(
@@ -188,6 +200,13 @@ def _too_long(role: str, endpoint: Endpoint, tokens: int, about: str) -> str:
     A reply without a limit gets what the request leaves, which must be at least one token.
     """
     limit = endpoint.max_output_tokens
+    if role == EMBEDDING:
+        return (
+            f"The longest text to embed ({about}) has {tokens:,} tokens, and context_window of {endpoint.model} is "
+            f"{endpoint.context_window:,}: what the endpoint refuses as too long is cut to what it takes."
+            if tokens > endpoint.context_window
+            else ""
+        )
     if tokens + (limit or 1) <= endpoint.context_window:
         return ""
     reply = f"with {limit:,} for the reply " if limit else ""

@@ -20,7 +20,7 @@ from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
-from beamlib.evaluate.calling import ensure_keys, models_file
+from beamlib.evaluate.calling import check_encoder, ensure_keys, models_file
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
 from beamlib.params import EVOLVING, GENERATED, RunParameters, listed_memories, load_parameters, preset_values
@@ -132,6 +132,7 @@ def plan(job: Job, place: Path) -> RunPlan:
     runs = [parameters.model_copy(update={"own_memory": own}) for parameters in runs]
     shown = ",".join(memory for memory in listed_memories(own) if memory not in EVOLVING)  # those are BEAM's alone
     for parameters in runs:  # an encoder that cannot be had should show before anything is done
+        check_encoder(parameters)
         for arm in arms_of(parameters, experiments(parameters)):
             if arm.retriever:
                 Encoders(parameters.encoder, parameters.splade).used(arm.retriever)

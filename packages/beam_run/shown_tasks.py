@@ -18,6 +18,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import Task, TaskPlan
+from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS, ROOT
@@ -179,6 +180,8 @@ def suite_of_run(
     asked = ask and bool(places["models"])
     common = {**settings, **places, **shared, "data": "", name: folder}
     common |= {} if asked else {"models": "", "calls": "record"}
+    if not asked and common.get("encoder") == EMBEDDING:
+        del common["encoder"]  # the stand-in has no such role
     names = (list(backbones) if asked else []) or [""]
     found = [load_parameters(PARAMS / "100k.yaml", **{**common, "backbone": backbone}) for backbone in names]
     return Suite(name, found, settings)

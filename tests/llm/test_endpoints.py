@@ -217,6 +217,7 @@ def test_authors_are_optional_and_the_planner_stands_in_for_the_others(tmp_path:
     path.write_text(yaml.safe_dump({**values, "authors": {"speaker": ENDPOINT}}))
     with pytest.raises(UserError, match=r"'authors\.prober' is missing.*planner at least"):
         load_models(path).author("prober")
+    assert {role for role, _ in load_models(path).by_stored_role()} >= {"speaker", "detector"}  # so both have prices
     path.write_text(yaml.safe_dump({**values, "authors": {"writer": ENDPOINT}}))
     with pytest.raises(UserError, match=r"'authors\.writer'.*planner"):
         load_models(path)

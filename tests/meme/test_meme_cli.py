@@ -29,7 +29,7 @@ from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import ADAPTERS
 from beamlib.places import PROMPTS
-from scripted_server import ScriptedServer
+from scripted_server import ScriptedServer, near
 from small_episodes import LOADED
 from steady_replies import one_endpoint, steady_reply
 
@@ -160,6 +160,26 @@ def test_six_systems_stand_in_one_table_and_a_missing_one_is_named(
     assert costs["answer"] is None  # the reader has no price
     assert contexts["mem0"].contexts != contexts["graphiti"].contexts
     adapter_identity.cache_clear()
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_dense_searches_by_the_vectors_of_an_endpoint_and_prices_them(data: Path, tmp_path: Path) -> None:
+    with ScriptedServer(steady_reply, embed=near("code reviewer")) as server:
+        models = str(one_endpoint(server, tmp_path / "models.yaml", input_price=0.5))
+        order = TaskOptions(
+            data, tmp_path / "run", arms=["dense"], most=1, models=models,
+            settings={"workers": 1, "encoder": "embedding", "k": 1}, quiet=True, yes=True,
+        )  # fmt: skip
+        plan = run_command(NOFILLER, order)
+        texts = server.embedded
+    ((record,),) = plan.records("dense", CONTEXTS).values()
+    assert all("our code reviewer" in context for context in record.texts.values())
+    assert len(texts) == len(set(texts)) > 8  # the second round reads the sessions of the first again
+    spent = [record.spending[stage]["embedding"] for stage in ("ingest", "retrieval")]
+    assert sum(one.calls for one in spent) == len(texts)
+    (costs,) = score_plan(plan, "here").dollars["dense"]
+    assert costs["ingest"] == pytest.approx(spent[0].input_tokens * 0.5 / 1e6)
+    assert plan.stores["dense"].fields["models"]["embedding"]["model"] == "embedder"
 
 
 def test_a_run_is_scored_and_its_tables_say_what_they_rest_on(scored: tuple[Path, dict[str, Any]]) -> None:

@@ -22,6 +22,8 @@ from beamlib.evaluate.run import evaluate
 from beamlib.llm.model import ModelError, Outcome
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results
+from scripted_server import ScriptedServer
+from steady_replies import one_endpoint
 
 NEWEST = """
 from beamlib.memory import Recollection, passage
@@ -175,6 +177,14 @@ def test_the_example_of_the_how_to_runs_as_it_stands(tmp_path: Path, repo_root: 
 def test_a_mistake_is_one_sentence(file: Path, target: str, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
         check_own_memory(target.format(file=file), seconds=60)
+
+
+def test_it_has_to_be_known_how_wide_vectors_are(file: Path, tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        models = one_endpoint(server, tmp_path / "models.yaml", attempts=1)
+        with pytest.raises(UserError, match=r"models.yaml: 'embedding.dimensions' is missing; add how many numbers"):
+            check_own_memory(f"{file}:Newest", 60, str(models))
+        check_own_memory(f"{file}:Newest", 60, str(one_endpoint(server, models, dimensions=32)))
 
 
 WINDOW = 1_000

@@ -19,12 +19,12 @@ from beam_memorycode.running import MEMORIES, SETUPS, SharedQueries, answer_shar
 from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, dialogue_unit
 from beam_run.task_options import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, ModelRoles, Outcome, Prompt
 from beamlib.params import RunParameters, load_parameters
-from scripted_server import ScriptedServer
+from scripted_server import ScriptedServer, vectors
 from steady_replies import one_endpoint, steady_reply
 
 REFUSED = "Heap class"
@@ -117,6 +117,25 @@ def test_a_memory_sees_the_talk_and_the_question_and_nothing_else(repo_root: Pat
     assert [re.search(r"Write a (.+), following all the newest", question)[1] for question in questions] == list(
         one.queries
     )
+
+
+def test_sessions_are_found_by_an_endpoint_or_the_reason_is_given(repo_root: Path, tmp_path: Path) -> None:
+    def empty(body: dict[str, Any]) -> dict[str, Any]:
+        return vectors(body) | {"data": [{"embedding": []}] * len(body["input"])}
+
+    answers = {}
+    for name, embed in (("vectors", vectors), ("empty", empty)):
+        with ScriptedServer(lambda _: "code", embed=embed) as server:
+            models = str(one_endpoint(server, tmp_path / f"{name}.yaml", attempts=1))
+            changes = {"models": models, "encoder": "embedding", "retriever": "dense"}
+            given = resolved(parameters(repo_root, tmp_path / name, **changes))
+            with open_models(given, "dialogue_1", suite="memorycode") as roster:
+                answers[name] = run_dialogue(dialogue(1), ["retrieval"], given, roster)["retrieval"]
+            sent = set(server.embedded)
+            assert len(sent) == (4 if name == "vectors" else 2)  # two sessions, and then two queries
+    assert all(answer.text for answer in answers["vectors"])
+    assert all("a vector that is empty" in (answer.unscored or "") for answer in answers["empty"])
+    assert all(answer.transient for answer in answers["empty"])
 
 
 def test_a_failed_call_is_no_answer_and_has_its_reason(repo_root: Path, tmp_path: Path) -> None:

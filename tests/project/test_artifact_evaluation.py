@@ -34,7 +34,7 @@ def test_the_first_commands_run_and_print_what_the_page_says(
         printed[arguments[0]] = done.stdout
     assert printed["claims"].strip().splitlines()[-1].strip() in page.replace("`", "")
     assert "0.630" in printed["evidence"] and "0.744" in printed["evidence"]
-    assert len(re.findall(r"^\| \d+[KM]-\d+-q", printed["data"], re.MULTILINE)) == 146 and " 146 " in page
+    assert len(re.findall(r"^\| \d+[KM]-\d+-q", printed["data"], re.MULTILINE)) == 195 and " 195 " in page
     for number in (3, 4):
         assert f"figure{number}_released.png" in printed["--figures"]
     for number in (3, 4, 5):
