@@ -163,7 +163,7 @@ def judge_figure(card: JudgeCard) -> Figure:
     abilities = card.agreement[card.agreement["ability"] != ALL_ABILITIES].sort_values("kappa")
     made = pd.read_csv(JUDGED_MADE).iloc[::-1]
     with style():
-        figure = Figure(figsize=(10, 0.2 * len(made) + 1.2), layout="constrained")
+        figure = Figure(figsize=(10, 0.17 * len(made) + 0.8), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(2, 3))
         left.barh([ability_label(ability) for ability in abilities["ability"]], abilities["kappa"])
         left.set(xlabel="kappa over 0, 0.5 and 1", xlim=(0, 1), title="Agreement with GPT-5")
@@ -172,6 +172,7 @@ def judge_figure(card: JudgeCard) -> Figure:
         right.tick_params(axis="y", labelsize=6)
         for axes in (left, right):
             axes.grid(axis="y", visible=False)
+            axes.margins(y=0.01)
     return figure
 
 
