@@ -30,7 +30,7 @@ AT_MOST = {
     "the cited messages among others": 0.05,
     "the reference, all numbers doubled: nuggets with such": 0.25,
     "the reference, all months others: nuggets with such": 0.25,
-    "the reference, no longer true": 0.25,
+    "the reference, no longer true": 0.1,
     "the reference, names replaced: nuggets with such": 0.25,
     "the cited messages": 0.25,
     "the nuggets of all questions": 0.25,

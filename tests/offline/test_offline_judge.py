@@ -45,8 +45,8 @@ CASES = [
     (HIVES, HIVES_NUGGET, "You keep 14 hives, or so it was alleged, erroneously.", 0),
     (HIVES, HIVES_NUGGET, "You keep 14 hives. On second thoughts, none of that holds water: it is bogus.", 0),
     (HIVES, HIVES_NUGGET, "It is balderdash that you keep 14 hives.", 0),
-    (WHO, MENTION + "Ingrid repaired the mower", "You said that Ingrid repaired the mower.", 1),
-    (WHO, MENTION + "Ingrid repaired the mower", "You said that Casper repaired the mower.", 0),
+    (WHO, MENTION + "the mower was repaired by Ingrid", "You said that Ingrid repaired the mower.", 1),
+    (WHO, MENTION + "the mower was repaired by Ingrid", "You said that Casper repaired the mower.", 0),
     # leaving things out, form
     (EDITOR, CONTAIN + "avoids suggesting Emacs", "I would use Emacs.", 0),
     (EDITOR, CONTAIN + "avoids suggesting Emacs", "Take Kakoune rather than Emacs: it is small, and quick.", 1),

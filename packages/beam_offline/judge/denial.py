@@ -137,7 +137,7 @@ def read_sentence(text: str, known: Wordings) -> Sentence:
     adverb = raw[:1] and text[len(raw[0]) :].lstrip("\"'*").startswith(",") and _has(known.doubts, words[:1])
     last = words[-3:] if any(mark in text[-40:] for mark in ",–—") else []
     return Sentence(
-        float((lexical and said) or untrue),
+        float((lexical and said) or untrue or "no longer" in " ".join(raw[: EDGE + 3])),
         float(adverb or _has(known.doubts, last) or (_has(known.doubts, edges) and clause)),
         float((clause or bool(tag) or odd) and not (lexical or untrue)),
         points,

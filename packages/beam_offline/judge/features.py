@@ -129,7 +129,7 @@ def parse_exchange(question: str, answer: str) -> Exchange:
     denied, taken_back = reach(text)
     hedging = np.zeros(count, dtype=np.float32)
     if _any(cues.HEDGES, lowered):
-        bare = text.held.sum(axis=0) <= BARE + 1
+        bare = text.held.sum(axis=0) <= BARE
         hedging[: len(text.clauses)] = [
             _any(cues.HEDGES, clause.lower()) and (short or clause.lower().startswith(cues.HEDGES))
             for clause, short in zip(text.clauses, bare, strict=False)
@@ -195,7 +195,7 @@ def _names(read: ParsedNugget, exchange: Exchange, rows: list[int]) -> tuple[flo
     asked = {stem for stem, name in zip(exchange.question.stems, exchange.question.names, strict=True) if name}
     missing = sum(stem not in text.rows for stem in asked) / len(asked) if asked else 0.0
     subject = missing * any(names - known for names in given)
-    wanted = [at for at, name in enumerate(read.names) if name or (at == 0 and read.capital and rows[0] < 0)]
+    wanted = [at for at, name in enumerate(read.names) if name]
     if not wanted:
         return 0.0, subject
     rest = [

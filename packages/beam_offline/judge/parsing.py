@@ -251,8 +251,7 @@ class ParsedNugget:
     """A nugget without the words that begin each, which name its `verb`.
 
     `stems` are its content stems, with what each weighs (rare words and names more, vague ones less), the part of the
-    nugget that each stands in, their unit vectors, and whether they are names. `capital`: whether the first word has a
-    capital, so that it may be a name. `vector` is the whole's.
+    nugget that each stands in, their unit vectors, and whether they are names. `vector` is the whole's.
     """
 
     text: str
@@ -261,7 +260,6 @@ class ParsedNugget:
     weights: tuple[float, ...]
     parts: tuple[int, ...]
     names: tuple[bool, ...]
-    capital: bool
     words: Array
     vector: Array
     negated: bool
@@ -299,7 +297,6 @@ def parse_nugget(nugget: str) -> ParsedNugget:
         tuple(weigh[own] * (0.5 + sizes[at]) for own, at in chosen.items()),
         tuple(part_of[at] for at in chosen.values()),
         tuple(names.values()),
-        bool(chosen) and words[0][0].isupper() and min(chosen.values()) == 0,
         vectors[(rows := list(chosen.values()))] / np.array([sizes[at] for at in rows], dtype=np.float32)[:, None],
         total / max(float(np.sqrt(total @ total)), 1e-6),
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
