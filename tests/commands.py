@@ -23,7 +23,7 @@ def beamlib(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Compl
     """`beamlib` in a process of its own, without a terminal."""
     command = [sys.executable, "-m", "beam_run", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, env=ENVIRONMENT, cwd=cwd, timeout=600, stdin=subprocess.DEVNULL
+        command, capture_output=True, text=True, env=ENVIRONMENT, cwd=cwd, timeout=800, stdin=subprocess.DEVNULL
     )
 
 

@@ -38,7 +38,14 @@ register_packages()
 ROOT = Path(__file__).resolve().parents[1]
 
 
-LONG = ("test_command_line.py", "test_model_runs.py", "test_refused_run.py", "test_benchmarks.py", "test_cluster.py")
+LONG = (
+    "test_command_line.py",
+    "test_publish.py",
+    "test_model_runs.py",
+    "test_refused_run.py",
+    "test_benchmarks.py",
+    "test_cluster.py",
+)
 """Files that take longest, first: begun late, one would keep a single process of the tests busy at the end."""
 
 left_out = 0
