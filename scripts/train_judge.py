@@ -67,6 +67,9 @@ PASTED: Final = ("cited", "all nuggets", "pairs", "few pairs", "chat", "context"
 PASTED_WEIGHT = 3.0
 """What made answers that look right weigh in the model `valid`, and pasted ones; the other wrong ones weigh 1."""
 
+QUOTATION: Final = 120
+"""Pasted text of fewer words is not trained on: a short quotation of the right message may well be an answer."""
+
 MEAN = 0.55
 """The average score for which thresholds are set: between systems like the one trained on (.62) and worse ones."""
 
@@ -136,7 +139,8 @@ def sample_rows(data: Path, grammar: samples.Grammar = ALL_WORDS) -> list[sample
     for row in found:
         if row[6] > 0 and choice.random() < 0.5:
             made.append(("retracted answer", *row[1:5], grammar.retracted(row[5], choice), 0.0))
-    return [*found, *(row for row in made if choice.random() < KEPT[row[0]])]
+    kept = [row for row in made if choice.random() < KEPT[row[0]]]
+    return [*found, *(row for row in kept if row[0] not in PASTED or len(row[5].split()) >= QUOTATION)]
 
 
 def order_table(rows: Sequence[samples.Row]) -> Matrix:

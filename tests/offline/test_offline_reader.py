@@ -116,5 +116,5 @@ def test_evidence_beats_other_pairs_and_nothing(scores: Scores) -> None:
         mean(mean(values) for ability, values in scores[arm].items() if ability != "abstention")
         for arm in ("oracle", "random", "none")
     )
-    assert oracle > 0.3 and other < 0.4 * oracle and none == 0
+    assert oracle > 0.33 and other < 0.4 * oracle and none == 0
     assert mean(scores["none"]["abstention"]) == 1 and mean(scores["random"]["abstention"]) >= 0.5

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 import beam_offline.judge.cues as cues
 from beam_offline.judge.denial import BARE, denies, reach
+from beam_offline.judge.names import names_of, share_given_to_others
 from beam_offline.judge.parsing import (
     WINDOW,
     Array,
     ParsedAnswer,
     ParsedNugget,
     figures_of,
-    names_of,
     parse_answer,
     parse_nugget,
     products,
@@ -283,10 +283,11 @@ def _of_words(read: ParsedNugget, exchange: Exchange, cosines: Array) -> tuple[t
     new = [at for at, stem in enumerate(read.stems) if stem not in exchange.question.stems]
     new_total = sum(weights[at] for at in new)
     covered = sum(weights[at] for at in here) / total
+    in_place, other_subject = _names(read, exchange, rows)
     values = (
         float(held[count:].max()), float(held[:count].max()),
         sum(weights[at] for at in new if rows[at] >= 0) / new_total if new_total else covered, new_total / total,
-        *_names(read, exchange, rows),
+        max(in_place, share_given_to_others(read, text)), other_subject,
         sum(weight * near for weight, near in zip(weights, anywhere, strict=True)) / total,
         sum(weight * near for weight, near in zip(weights, inside, strict=True)) / total,
         min(anywhere, default=0.0),

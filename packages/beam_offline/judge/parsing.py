@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -161,16 +160,6 @@ class ParsedAnswer:
 def figures_of(text: ParsedAnswer) -> tuple[Figure, ...]:
     """Return the figures of an answer."""
     return figures((at, text.clauses[at]) for at in text.numbered)
-
-
-_DATED: Final = frozenset(map(stem, [*calendar.month_name[1:], *calendar.day_name]))
-_NAME = re.compile(r"(?<=[\w,'’\"(] )[A-Z][a-z]{2,40}\b|^[A-Z][a-z]{2,40}(?=['’]s\b)")
-
-
-@lru_cache(maxsize=8)
-def names_of(text: ParsedAnswer) -> tuple[frozenset[str], ...]:
-    """Return the stems of the names in each clause: words with a capital within it, but no months and weekdays."""
-    return tuple(frozenset(map(stem, _NAME.findall(clause))) - _DATED for clause in text.clauses)
 
 
 class _Clause(NamedTuple):
