@@ -117,11 +117,16 @@ def optimise(
     models: Annotated[Path, typer.Option(help="Models file: memory answers and proposes rules, judge scores.")],
     variant: Variant = "",
     name: RunName = "default",
-    memory: Annotated[str, typer.Option(help="Memory of the run whose contexts are answered from.")] = "bm25",
+    prompt: Annotated[
+        str, typer.Option(help="answer, over the contexts of a run; or ingest, by which md-flat reads sessions.")
+    ] = "answer",
+    memory: Annotated[
+        str, typer.Option(help="For answer: memory of the run whose contexts are answered from.")
+    ] = "bm25",
     backbone: Annotated[str, typer.Option(help="Whose answers, of several readers.")] = "",
     steps: Annotated[int, typer.Option(min=1, help="Steps of SIMBA.")] = 4,
     candidates: Annotated[int, typer.Option(min=1, help="Prompts that are tried in a step.")] = 4,
-    batch: Annotated[int, typer.Option(min=1, help="Questions of a step.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help="Questions of a step; of ingest, episodes.")] = 16,
     share: Annotated[float, typer.Option(min=0, max=1, help="Share of episodes to train on.")] = 0.5,
     seed: Annotated[int, typer.Option(min=0, help="What the split and SIMBA draw from.")] = 42,
     calls: Calls = "record",
@@ -129,7 +134,7 @@ def optimise(
     max_cost: MaxCost = None,
     yes: Yes = False,
 ) -> None:
-    """Optimise the answer prompt with DSPy's SIMBA on some episodes; the others stay for testing."""
+    """Optimise the answer or ingest prompt with DSPy's SIMBA on some episodes; the others stay for testing."""
     from beam_meme.optimising import Search, optimise_prompt
     from beam_meme.task import open_meme
     from beam_run.task_options import TaskOptions, parameters_of
@@ -140,7 +145,10 @@ def optimise(
     check_run_name(name)
     if not yes and calls != "replay":
         most = steps * candidates * batch * 2 + candidates * batch
-        raise UserError(f"up to about {most:,} answers and as many verdicts would be asked for: add --yes.")
+        work = (
+            "answers and as many verdicts" if prompt == "answer" else "readings of an episode, with all its questions,"
+        )
+        raise UserError(f"up to about {most:,} {work} would be asked for: add --yes.")
     folder, task = ROOT / "runs" / name, open_meme(data, variant)
     options = TaskOptions(
         data, folder, variant=variant, models=str(models), backbone=backbone, calls=calls,
@@ -148,7 +156,8 @@ def optimise(
     )  # fmt: skip
     parameters = parameters_of(task, options)
     with guard_run(folder, parameters.models):
-        path = optimise_prompt(task, parameters, memory, Search(steps, candidates, batch, share, seed), out)
+        search = Search(steps, candidates, batch, share, seed)
+        path = optimise_prompt(task, parameters, memory, search, out, prompt)
     print(f"{path}; run it on the test episodes of {out}-split.json with: beamlib meme run --prompts {out}")
 
 

@@ -1,44 +1,61 @@
-"""Optimise the answer prompt on a training split of episodes with DSPy's SIMBA (optional extra `dspy`).
+"""Optimise a prompt of MEME on a training split of episodes with DSPy's SIMBA (optional extra `dspy`).
 
-The contexts are those of a run, so that only the prompt varies. The model of the role `memory` answers and proposes
-rules, the judge scores. All calls go through the run's call store: they are priced, and a second run replays them.
+The answer prompt is varied over the contexts of a run, so that nothing else changes. The ingest prompt of `md-flat` is
+varied over whole episodes: each try reads the sessions anew. The model of the role `memory` works by the prompt and
+proposes rules, the judge scores. All calls go through the run's call store, priced; a second run replays them.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from beam_meme.episode_gold import EpisodeGold
 from beam_meme.episode_results import CONTEXTS
-from beam_meme.episode_running import PROMPT
+from beam_meme.episode_running import PROMPT, probes_of
+from beam_meme.episodes import conversation_of
 from beam_meme.meme_judge import judge_memories, to_judge
+from beam_meme.meme_memories import MemeMemory, evolving_memory
 from beam_meme.task import Meme
+from beam_memories.evolving.evolving_memory import sessions_of
+from beam_memories.evolving.md_flat import INGEST
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import open_models, resolved
-from beamlib.evaluate.runner import plan_scoring
+from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved
+from beamlib.evaluate.runner import plan_scoring, plan_task
+from beamlib.evaluate.task import Unit
 from beamlib.files import parse_json, read_text, to_json, write_json, write_text
-from beamlib.llm.client import Route, forwarded_step
-from beamlib.llm.model import ModelError, ModelRoles, Prompt, run
+from beamlib.llm.client import Route, describe_tools, forwarded_step
+from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, attempt_all, run
 from beamlib.llm.prompts import check_overrides
 from beamlib.params import RunParameters
 from beamlib.places import PROMPTS
 
 ROUTE: Route = "chat/completions"
-_TAG = "<context>"
+MD_FLAT: MemeMemory = "md-flat"
+_FILES = {"answer": (PROMPT, "<context>"), "ingest": (INGEST, "<date>")}
+"""Of what can be optimised: the prompt's id, and the tag that its instructions end before."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """How far SIMBA searches: `steps` times `candidates` prompts over `batch` questions; `share` is for training."""
+    """How far SIMBA searches: `steps` times `candidates` prompts over `batch` examples; `share` is for training."""
 
     steps: int = 4
     candidates: int = 4
     batch: int = 16
     share: float = 0.5
     seed: int = 42
+
+
+class _Program(NamedTuple):
+    """What SIMBA varies and by which examples it scores; `module` takes the instructions."""
+
+    module: Callable[[str], Any]
+    examples: Sequence[Any]
+    score: Callable[..., float]
 
 
 def split_episodes(names: Sequence[str], share: float, seed: int) -> tuple[list[str], list[str]]:
@@ -49,61 +66,170 @@ def split_episodes(names: Sequence[str], share: float, seed: int) -> tuple[list[
     return sorted(train), sorted(set(names) - set(train))
 
 
-def optimise_prompt(task: Meme, parameters: RunParameters, memory: str, search: Search, out: Path) -> Path:
-    """Write `out/meme_answer.md`, which `--prompts` takes, and `out/split.json`; return the prompt's path.
+def optimise_prompt(
+    task: Meme, parameters: RunParameters, memory: str, search: Search, out: Path, which: str = "answer"
+) -> Path:
+    """Write the optimised prompt into the folder `out`, which `--prompts` takes, and the split beside it.
+
+    Args:
+        memory: The memory of the run whose contexts are answered from. The ingest prompt is that of `md-flat`.
+        which: The answer prompt, or the ingest prompt.
+
+    Returns:
+        The path of the prompt; `<out>-split.json` names the episodes of both splits.
 
     Raises:
         UserError: DSPy is not installed, the run has no contexts of `memory`, or a call ended the search.
     """
+    if which not in _FILES:
+        raise UserError(f"--prompt: {which!r:.80} cannot be optimised; choose one of {', '.join(_FILES)}.")
     try:
         import dspy
     except ImportError:
         raise UserError("dspy is not installed; run: .venv/bin/pip install -e '.[dspy]'.") from None
-    plan = plan_scoring(task, parameters, [memory], reader=parameters.backbone)
-    records = plan.records(memory, CONTEXTS)
-    train, test = split_episodes(list(records), search.share, search.seed)
-    contexts = {name: records[name][0] for name in records}
-    asked = {
-        question: (name, contexts[name].context(question))
-        for name in train
-        for question, gold in plan.units[name].gold.gold.questions.items()
-        if question in contexts[name].contexts and gold.phase == "after"
-    }
-    examples = [
-        dspy.Example(context=context, question=plan.units[name].gold.gold.questions[question].question, id=question)
-        .with_inputs("context", "question")
-        for question, (name, context) in asked.items()
-    ]  # fmt: skip
-    own = Path(parameters.prompts or PROMPTS) / f"{PROMPT}.md"
-    text = read_text(own if own.exists() else PROMPTS / f"{PROMPT}.md")
-    _, header, body = text.split("---\n", 2)
-    instructions, tag, rest = body.partition(_TAG)
+    name, tag = _FILES[which]
+    own = Path(parameters.prompts or PROMPTS) / f"{name}.md"
+    _, header, body = read_text(own if own.exists() else PROMPTS / f"{name}.md").split("---\n", 2)
+    instructions, tag, rest = body.partition(tag)
     settings = resolved(parameters)
     with open_models(settings, "optimising", suite=task.name) as roster:
         model = _language_model(roster)
-
-        def score(example: Any, prediction: Any, trace: object = None) -> float:
-            name, _ = asked[example.id]
-            answer = getattr(prediction, "answer", None)
-            judged = to_judge(example.id, answer, None if answer else "no answer", plan.units[name].gold.gold)
-            return float(bool(judge_memories({memory: [judged]}, settings, roster)[memory][0].passed))
-
+        if which == "answer":
+            program, split = _answering(task, parameters, memory, search, settings, roster)
+        else:
+            program, split = _ingesting(task, parameters, search, settings, roster)
         with dspy.context(lm=model, adapter=dspy.ChatAdapter()):
-            signature = dspy.Signature("context, question -> answer", instructions.strip())
             simba = dspy.SIMBA(
-                metric=score, bsize=min(search.batch, len(examples)), num_candidates=search.candidates,
-                max_steps=search.steps, max_demos=0, num_threads=1, prompt_model=model,
+                metric=program.score, bsize=min(search.batch, len(program.examples)),
+                num_candidates=search.candidates, max_steps=search.steps, max_demos=0, num_threads=1,
+                prompt_model=model,
             )  # fmt: skip
-            best = simba.compile(dspy.Predict(signature), trainset=examples, seed=search.seed)
+            module = program.module(instructions.strip())
+            best = simba.compile(module, trainset=list(program.examples), seed=search.seed)
         if model.error:  # DSPy counts it as a wrong answer and goes on
             raise model.error
-    learned = best.signature.instructions
+    (predictor,) = best.predictors()
+    learned = predictor.signature.instructions
     for mark in ("{{", "{%", "{#"):  # what a model wrote is text, never a template
         learned = learned.replace(mark, " ".join(mark))
-    path = write_text(out / f"{PROMPT}.md", f"---\n{header}---\n{learned}\n\n{tag}{rest}")
+    path = write_text(out / f"{name}.md", f"---\n{header}---\n{learned}\n\n{tag}{rest}")
     check_overrides(out)
+    train, test = split
     write_json(out.with_name(f"{out.name}-split.json"), {"train": train, "test": test, "seed": search.seed})
     return path
+
+
+_Split = tuple[list[str], list[str]]
+
+
+def _answering(
+    task: Meme, parameters: RunParameters, memory: str, search: Search, settings: ResolvedParameters, roster: ModelRoles
+) -> tuple[_Program, _Split]:
+    """An example is a question after the change with what `memory` recalled for it."""
+    import dspy
+
+    plan = plan_scoring(task, parameters, [memory], reader=parameters.backbone)
+    records = plan.records(memory, CONTEXTS)
+    split = split_episodes(list(records), search.share, search.seed)
+    gold: dict[str, EpisodeGold] = {}
+    examples = []
+    for name in split[0]:
+        contexts = records[name][0]
+        for question, own in plan.units[name].gold.gold.questions.items():
+            if own.phase == "after" and question in contexts.contexts:
+                gold[question] = plan.units[name].gold.gold
+                example = dspy.Example(context=contexts.context(question), question=own.question, id=question)
+                examples.append(example.with_inputs("context", "question"))
+
+    def score(example: Any, prediction: Any, trace: object = None) -> float:
+        answers = {example.id: getattr(prediction, "answer", None)}
+        return _share_passed(answers, gold[example.id], settings, roster)
+
+    def module(instructions: str) -> Any:
+        return dspy.Predict(dspy.Signature("context, question -> answer", instructions))
+
+    return _Program(module, examples, score), split
+
+
+def _ingesting(
+    task: Meme, parameters: RunParameters, search: Search, settings: ResolvedParameters, roster: ModelRoles
+) -> tuple[_Program, _Split]:
+    """An example is an episode: `md-flat` reads its sessions, and its questions after the change are answered."""
+    import dspy
+
+    units = plan_task(task, parameters, [], quiet=True).units
+    split = split_episodes(list(units), search.share, search.seed)
+
+    class Reading(dspy.Module):  # type: ignore[misc]
+        """Reads an episode by the varied instructions, and answers by the prompts as they are."""
+
+        def __init__(self, instructions: str) -> None:
+            super().__init__()
+            self.ingest = dspy.Predict(dspy.Signature("tools, date, session, done -> calls", instructions))
+
+        def forward(self, episode: str) -> Any:
+            return dspy.Prediction(answers=_read_and_answer(units[episode], self.ingest, settings, roster))
+
+    def score(example: Any, prediction: Any, trace: object = None) -> float:
+        answers = getattr(prediction, "answers", {})
+        return _share_passed(answers, units[example.episode].gold.gold, settings, roster)
+
+    return _Program(Reading, [dspy.Example(episode=name).with_inputs("episode") for name in split[0]], score), split
+
+
+def _read_and_answer(
+    unit: Unit, ingest: Any, settings: ResolvedParameters, roster: ModelRoles
+) -> dict[str, str | None]:
+    """Read all sessions of an episode, then answer the questions after the change; None for a failed call."""
+    keeper = evolving_memory(MD_FLAT, _PredictedModel(roster.memory, ingest), settings)
+    asked = unit.asked.rounds["after"]
+    for session in sessions_of(conversation_of(unit.asked, asked.sessions)):
+        keeper.read_session(session)
+    keeper.finalise()
+    prompts = [
+        Prompt(PROMPT, {"context": keeper.recall(probe.question).context, "question": probe.question}, about=probe.id)
+        for probe in probes_of(unit.asked, asked)
+    ]
+    replies = attempt_all(roster.reader_of(MD_FLAT), prompts)
+    return {
+        prompt.about: reply.text if isinstance(reply, Completion) else None
+        for prompt, reply in zip(prompts, replies, strict=True)
+    }
+
+
+class _PredictedModel:
+    """Has DSPy's predictor reply to the ingest prompt, and the model of the role to every other."""
+
+    def __init__(self, model: Model, ingest: Any) -> None:
+        self._model, self._ingest = model, ingest
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def complete(self, prompt: Prompt) -> Coroutine[Any, Any, Completion]:
+        """Complete `prompt`. The predictor works in the thread that asks, where DSPy keeps its trace."""
+        if prompt.id != INGEST:
+            return self._model.complete(prompt)
+        from dspy.utils.exceptions import AdapterParseError
+
+        try:
+            text = str(self._ingest(tools=describe_tools(prompt.tools), **prompt.variables).calls)
+        except AdapterParseError:
+            text = ""  # as any reply without calls
+
+        async def completed() -> Completion:
+            return Completion(text)
+
+        return completed()
+
+
+def _share_passed(
+    answers: dict[str, str | None], gold: EpisodeGold, settings: ResolvedParameters, roster: ModelRoles
+) -> float:
+    asked = [to_judge(name, text, None if text else "no answer", gold) for name, text in answers.items()]
+    verdicts = judge_memories({"optimised": asked}, settings, roster)["optimised"] if asked else []
+    return sum(bool(verdict.passed) for verdict in verdicts) / max(len(verdicts), 1)
 
 
 def _language_model(roster: ModelRoles) -> Any:

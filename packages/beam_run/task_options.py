@@ -44,7 +44,7 @@ class TaskOptions:
 
     Args:
         folder: The run folder, mostly `runs/<name>`.
-        arms: Names of arms, all where empty; `own` only with a `memory`.
+        arms: Names of arms, all where empty; `own` only with a `memory`, whose place may stand in its stead.
         models: A models file, empty for the stand-in. With `keep_models`, as where a single endpoint is named, it is
             copied into the run folder once the cost is confirmed.
         memory: A memory of the user's own, as `file.py:Class`.
@@ -71,8 +71,23 @@ class TaskOptions:
 Options = TypeVar("Options", bound=TaskOptions)
 
 
+def name_own_memory(options: TaskOptions) -> TaskOptions:
+    """Take a memory of the user's own (`file.py:Class`, `process:NAME:COMMAND`) from the arms: it is the arm `own`."""
+    places = [arm for arm in options.arms if ":" in arm]
+    if not places:
+        return options
+    both = list(dict.fromkeys([*places, *filter(None, [options.memory])]))
+    if len(both) > 1:
+        raise UserError(
+            f"--memories: a run takes one memory of your own, not {' and '.join(both)}; give the others runs of their "
+            "own with --name."
+        )
+    return replace(options, arms=["own" if arm in places else arm for arm in options.arms], memory=both[0])
+
+
 def run_command(task: Task, options: TaskOptions) -> TaskPlan:
     """Answer what is asked for and say where the answers are; with models nothing is called before confirmation."""
+    options = name_own_memory(options)
     parameters = parameters_of(task, options)
     arms = parse_arms(task, options, parameters)
     plan = plan_task(task, parameters, arms, judged=False, quiet=options.quiet)
@@ -98,6 +113,7 @@ def score_command(task: Task, options: TaskOptions, *, judge: bool = True) -> li
 
     Without `judge` nothing is judged: a `UserError` where a verdict is missing.
     """
+    options = name_own_memory(options)
     parameters = parameters_of(task, options if options.models else replace(options, backbone=""))
     plan = plan_scoring(task, parameters, options.arms, reader=options.backbone)
     if plan.judging and not judge:

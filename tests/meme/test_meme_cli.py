@@ -84,17 +84,17 @@ def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
         assert len(contexts.snapshots) == (4 if arm in ("md-flat", "wiki", "dependencies") else 0)
 
 
-def test_a_memory_of_ones_own_has_its_place(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["--memory", "--memories"])
+def test_a_memory_of_ones_own_has_its_place(by: str, data: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from beamlib.memory.protocol import Recollection, passage\n"
         "class Newest:\n    name = 'newest'\n"
         "    def ingest(self, conversation): self.last = conversation.pairs[-1]\n"
         "    def recall(self, question): return Recollection.of([passage(self.last)])\n"
     )
-    order = TaskOptions(
-        data, tmp_path / "run", arms=["own"], memory=f"{tmp_path / 'mine.py'}:Newest", most=1,
-        settings=SETTINGS, quiet=True,
-    )  # fmt: skip
+    place = f"{tmp_path / 'mine.py'}:Newest"
+    arms, memory = (["own"], place) if by == "--memory" else (["none", place], "")
+    order = TaskOptions(data, tmp_path / "run", arms=arms, memory=memory, most=1, settings=SETTINGS, quiet=True)
     (contexts,) = run_command(NOFILLER, order).records("own", "contexts")["sw_001"]
     assert "error log" in contexts.context("sw_001-before-q01")
     assert "Synth" in contexts.context("sw_001-after-q01")
@@ -266,6 +266,10 @@ def fields(order: TaskOptions) -> dict[str, Any]:
         ({"arms": ["oracle"]}, "--arms: 'oracle' does not exist"),
         ({"arms": ["own"]}, "--memory: the arm own and a memory of your own"),
         ({"memory": "gone.py:Mine"}, "gone.py does not exist"),
+        (
+            {"arms": ["a.py:A", "bm25", "b.py:B"]},
+            "--memories: a run takes one memory of your own, not a.py:A and b.py:B",
+        ),
         ({"calls": "maybe"}, "--calls: 'maybe' does not exist"),
         ({"most": -1}, "--conversations: -1 is less than 0"),
         ({"settings": {"size": "100k"}}, "--set size: it bears on nothing in MEME"),

@@ -73,6 +73,47 @@ def test_the_better_prompt_is_found_written_and_replayed(with_dspy: None, tmp_pa
         assert "Name every value" in sent and told.records("bm25")
 
 
+def reply_ingesting(body: dict[str, Any]) -> str:
+    """Keep the right line in the file only if the prompt has the rule, or by luck; answer with what the file holds."""
+    text = "\n".join(str(message["content"]) for message in body["messages"])
+    if "module_advice" in text:
+        return reply(body).replace('"self"', '"ingest"')
+    if "[[ ## calls ## ]]" in text:
+        line = "right" if RULE in text or body.get("seed", 0) % 2 else "wrong"
+        calls = [] if "Added" in text or "append {" in text else [{"tool": "append", "arguments": {"text": line}}]
+        return f"[[ ## calls ## ]]\n{json.dumps({'calls': calls})}\n[[ ## completed ## ]]"
+    if "<context>" in text:
+        return "right" if re.search(r"<context>.*\bright\b.*</context>", text, re.DOTALL) else "wrong"
+    return reply(body) if "<answer>" in text else json.dumps({"calls": []})
+
+
+def test_the_better_ingest_prompt_is_found_replayed_and_used(with_dspy: None, tmp_path: Path) -> None:
+    data = tmp_path / "nofiller.json"
+    write_episodes(data, LOADED)
+    with ScriptedServer(reply_ingesting) as server:
+        models = str(one_endpoint(server, tmp_path / "models.yaml"))
+        shared = {"models": models, "settings": {"workers": 1}, "quiet": True}
+        search = Search(steps=2, candidates=2, batch=4)
+        order = TaskOptions(data, tmp_path / "run", yes=True, **shared)  # type: ignore[arg-type]
+        path = optimise_prompt(TASK, parameters_of(TASK, order), "", search, tmp_path / "better", "ingest")
+        asked = len(server.requests)
+        replayed = TaskOptions(data, tmp_path / "run", calls="replay", **shared)  # type: ignore[arg-type]
+        again = optimise_prompt(TASK, parameters_of(TASK, replayed), "", search, tmp_path / "again", "ingest")
+        assert len(server.requests) == asked and server.repeated() == []
+        assert path.name == "file_memory_ingest.md" and again.read_bytes() == path.read_bytes()
+        assert RULE.replace("{{", "{ {") in path.read_text()
+        new = TaskOptions(data, tmp_path / "new", arms=["md-flat"], prompts=path.parent, yes=True, **shared)  # type: ignore[arg-type]
+        run_command(TASK, new)
+        later = [str(request) for request in server.requests[asked:]]
+        assert any("Name every value" in request and "<session>" in request for request in later)
+
+
+def test_what_cannot_be_optimised_is_refused(tmp_path: Path) -> None:
+    parameters = parameters_of(TASK, TaskOptions(tmp_path / "nofiller.json", tmp_path / "run"))
+    with pytest.raises(UserError, match="--prompt: 'recall' cannot be optimised; choose one of answer, ingest"):
+        optimise_prompt(TASK, parameters, "", Search(), tmp_path / "out", "recall")
+
+
 def test_training_and_test_episodes_are_disjoint() -> None:
     names = [f"sw_{number:03}" for number in range(11)]
     train, test = split_episodes(names, 0.5, 42)

@@ -17,6 +17,8 @@ from beamlib.memory.budget import shorten
 from beamlib.memory.protocol import Passage, RetrievedContext
 
 FILE = "memory.md"
+INGEST = "file_memory_ingest"
+"""The prompt that sessions are read by."""
 
 
 class MdFlat(EvolvingMemory):
@@ -33,7 +35,7 @@ class MdFlat(EvolvingMemory):
     def _read(self, session: SessionRead) -> None:
         for part in parts_of(session, self.settings.part_tokens, self.settings.counter):
             variables = {"date": session.date or "no date given", "session": part.text, "done": ""}
-            prompt = Prompt("file_memory_ingest", variables, about=part.about)
+            prompt = Prompt(INGEST, variables, about=part.about)
             self._gaps.attempt(partial(self._work, prompt, self._tools().writing()), prompt)
 
     def _work(self, prompt: Prompt, tools: tuple[Tool, ...]) -> None:
