@@ -58,7 +58,8 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "own": (*_WHOLE, "memory_timeout"),
     "rag": _RAG,
     "light": _LIGHT,
-    **dict.fromkeys(EVOLVING, ("reader_window", "retriever", "k", "token_counter")),
+    **dict.fromkeys(("md-flat", "wiki"), ("reader_window", "token_counter")),
+    "dependencies": ("reader_window", "retriever", "k", "token_counter"),
 }
 """The parameters that each memory rests on."""
 _PROMPTS: Mapping[str, tuple[str, ...]] = {

@@ -85,9 +85,10 @@ def study_frame(folder: Path) -> pd.DataFrame:
                 "memory": memory, "k": manifest.settings.get("k", ""), "variant": manifest.settings["variant"],
                 "reader": manifest.models["reader"]["model"], "inside": inside,
                 "prompts": run_folder.name.rpartition("-")[2],
+                "judge": manifest.judge,
             }  # fmt: skip
             rows += [{**values, **row} for row in own[["task", "real", "low", "high", "n"]].to_dict("records")]
-    columns = ["memory", *INTERVENTIONS, "task", "real", "low", "high", "n"]
+    columns = ["memory", *INTERVENTIONS, "judge", "task", "real", "low", "high", "n"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -114,7 +115,7 @@ def study_table(frame: pd.DataFrame) -> Table:
     both[keys] = both[keys].fillna("").astype(str)
     wide = both.pivot_table(index=keys, columns="task", values="real", sort=False, aggfunc="first").astype(float)
     wide = wide[[*map(str, SHORT), OVERALL]].rename(columns={str(task): short for task, short in SHORT.items()})
-    cells = wide.map("{:.2f}".format).reset_index().astype(str)
+    cells = wide.map(lambda share: "–" if pd.isna(share) else f"{share:.2f}").reset_index().astype(str)
     notes = ("Shares that count. Published values rest on the released episodes, other models and another judge.",)
     return Table("MEME: interventions", cells, (), notes, csv=both, frame=both)
 
@@ -122,34 +123,72 @@ def study_table(frame: pd.DataFrame) -> Table:
 def study_figure(frame: pd.DataFrame, interventions: Sequence[str]) -> Figure:
     """Draw overall, cascade and absence over the values of each intervention, a line per memory.
 
-    A panel holds the runs that have the most frequent value of every other intervention. Published values are hollow.
+    A panel holds the runs that have the most frequent value of every other intervention. Published values are hollow
+    and have the colour of the same system here; those without a value of the intervention are left out.
     """
-    both = pd.concat([published_frame(), frame.astype(object)], ignore_index=True)
+    theirs = published_frame()
+    names = list(dict.fromkeys([*frame["memory"], *map(_system, theirs["memory"])]))
+    colours = {name: f"C{number}" for number, name in enumerate(names)}
     with style():
         figure = Figure(figsize=(PAGE_WIDTH, 5.4))
-        panels = figure.subplots(len(_SHOWN), len(interventions), sharey="row", squeeze=False)
+        panels = figure.subplots(len(_SHOWN), len(interventions), sharex="col", sharey="row", squeeze=False)
         for column, name in enumerate(interventions):
             own = _compared(frame, name)
-            theirs = both[both["memory"].str.endswith("(published)")]
+            own = own[own[name].astype(str) != ""]
+            published = theirs[theirs[name].astype(str) != ""]
             if name in ("k", "variant"):
-                theirs = theirs[~theirs["reader"].str.contains("Sonnet") & ~theirs["inside"].str.contains("Opus")]
-            for axes, task in zip(panels[:, column], _SHOWN, strict=True):
+                strong = published["reader"].str.contains("Sonnet") | published["inside"].str.contains("Opus")
+                published = published[~strong]
+            values = _ordered([*own[name], *published[name]])
+            for row, task in enumerate(_SHOWN):
+                axes = panels[row, column]
                 for memory, part in own[own["task"] == task].groupby("memory", sort=False):
-                    part = part.sort_values(name)
+                    aside = 0.06 * (names.index(str(memory)) - len(names) / 2)
+                    part = part.assign(x=[values.index(str(value)) + aside for value in part[name]]).sort_values("x")
                     reach = [part["real"] - part["low"], part["high"] - part["real"]]
-                    axes.errorbar(part[name].astype(str), part["real"], yerr=reach, marker="o", label=memory)
-                for memory, part in theirs[theirs["task"] == task].groupby("memory", sort=False):
-                    axes.plot(part[name].astype(str), part["real"], "o", fillstyle="none", label=memory)
-                axes.set(ylim=(0, 1.02), ylabel=_SHOWN[task] if not column else "")
-                axes.tick_params(axis="x", rotation=20)
+                    color = colours[str(memory)]
+                    axes.errorbar(part["x"], part["real"], yerr=reach, marker="o", color=color, label=memory)
+                for memory, part in published[published["task"] == task].groupby("memory", sort=False):
+                    aside = 0.06 * (names.index(_system(memory)) - len(names) / 2)
+                    x = [values.index(str(value)) + aside for value in part[name]]
+                    color = colours[_system(memory)]
+                    axes.plot(x, part["real"], "o", fillstyle="none", color=color, label=memory)
+                axes.set(ylim=(-0.02, 1.02), xlim=(-0.5, len(values) - 0.5), ylabel="" if column else _SHOWN[task])
+                axes.set_xticks(range(len(values)), values, rotation=20)
             panels[0, column].set_title(INTERVENTIONS[name], loc="left")
-        handles = {
+        labelled = {
             label: handle
             for axes in figure.axes
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize="small")
+        figure.legend(labelled.values(), labelled.keys(), loc="outside upper center", ncols=4, fontsize="small")
+        figure.supxlabel(_basis(frame), fontsize=6, color="0.3")
     return figure
+
+
+_SYSTEMS = {"text-embedding-3-small": "dense", "Karpathy Wiki": "wiki"}
+
+
+def _system(memory: object) -> str:
+    """The name here of a published system."""
+    name = str(memory).removesuffix(" (published)")
+    return _SYSTEMS.get(name, name.lower())
+
+
+def _ordered(values: Sequence[object]) -> list[str]:
+    """The different values as text: numbers by size, others in order of appearance."""
+    texts = list(dict.fromkeys(map(str, values)))
+    return sorted(texts, key=lambda text: int(text) if text.isdigit() else -1)
+
+
+def _basis(frame: pd.DataFrame) -> str:
+    counts = frame.loc[frame["task"] == OVERALL, "n"]
+    judges = ", ".join(sorted(set(frame["judge"])))
+    shown = " to ".join(map(str, sorted({counts.min(), counts.max()})))
+    return (
+        f"Filled: share that counts, overall of {shown} questions, 95 % over episodes; judge: "
+        f"{judges}.\nHollow: published values (other episodes, models and judge), without intervals."
+    )
 
 
 def _compared(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -348,8 +348,9 @@ def test_a_study_varies_k_and_prompts_and_draws_what_is_there(
     shutil.rmtree(tmp_path / "runs/s-k1-offline-curt")
     assert len(study("--draw").splitlines()) < len(shown.splitlines())
     drawn = study_figure(frame, FIGURES["figure3"])
-    lines = {line.get_label(): list(line.get_xdata()) for line in drawn.axes[0].lines}
-    assert lines["BM25 (published)"] == ["5"]
+    places = {line.get_label(): list(line.get_xdata()) for line in drawn.axes[0].lines}
+    ticks = [label.get_text() for label in drawn.axes[0].get_xticklabels()]
+    assert ticks == ["1", "4", "5"] and [ticks[round(x)] for x in places["BM25 (published)"]] == ["5"]
     assert {"figure3.svg", "figure5.svg", "interventions.csv"} <= {
         one.name for one in (tmp_path / "runs/s/study").iterdir()
     }
