@@ -80,20 +80,13 @@ Group = tuple[Sequence[Asked], Model, bool]
 def light_settings(arm: Arm, parameters: ResolvedParameters) -> LightSettings:
     """LIGHT's settings for an arm: `without` switches one component off."""
     return LightSettings(
-        k=arm.k or parameters.k,
-        retriever=arm.retriever or parameters.retriever,
-        working_pairs=parameters.working_pairs,
-        reader_window=parameters.reader_window,
-        episodic_share=parameters.episodic_share,
-        working_share=parameters.working_share,
-        scratchpad_threshold=parameters.scratchpad_threshold,
-        scratchpad_target=parameters.scratchpad_target,
-        chunk_percentile=parameters.chunk_percentile,
-        chunk_buffer=parameters.chunk_buffer,
-        filter=parameters.filter,
-        encoder=parameters.encoder,
-        splade=parameters.splade,
-        token_counter=parameters.token_counter,
+        k=arm.k or parameters.retrieval.k,
+        retriever=arm.retriever or parameters.retrieval.retriever,
+        reader_window=parameters.context.reader_window,
+        **dict(parameters.light),
+        encoder=parameters.retrieval.encoder,
+        splade=parameters.retrieval.splade,
+        token_counter=parameters.context.token_counter,
         released=parameters.flags & LIGHT_FLAGS,
         use_retrieval=arm.without != "retrieval",
         use_scratchpad=arm.without != "scratchpad",
@@ -172,14 +165,14 @@ def _plain_memory(
         case "oracle":
             return Oracle(evidence)
         case "full-context":
-            return FullContext(parameters.full_context_window, counter=parameters.counter, as_turns=as_turns)
+            return FullContext(parameters.context.full_context_window, counter=parameters.counter, as_turns=as_turns)
         case _:
             return Rag(
-                k=arm.k or parameters.k,
-                retriever=arm.retriever or parameters.retriever,
-                window_tokens=parameters.reader_window,
-                encoder=parameters.encoder,
-                splade=parameters.splade,
+                k=arm.k or parameters.retrieval.k,
+                retriever=arm.retriever or parameters.retrieval.retriever,
+                window_tokens=parameters.context.reader_window,
+                encoder=parameters.retrieval.encoder,
+                splade=parameters.retrieval.splade,
                 embedding=roster.embedding,
                 released=parameters.flags & RAG_FLAGS,
                 counter=parameters.counter,

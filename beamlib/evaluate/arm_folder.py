@@ -37,7 +37,7 @@ from beamlib.evaluate.run_store import (
 )
 from beamlib.files import code_hash, read_json, sha256, sha256_of_file, to_json, write_json
 from beamlib.llm.endpoints import EMBEDDING
-from beamlib.params import EVOLVING, RunParameters
+from beamlib.params import EVOLVING, FIELDS, RunParameters
 from beamlib.plugins import plugins
 from beamlib.scoring.records import Judgement
 
@@ -86,7 +86,7 @@ _Settings = create_model(
     __config__=ConfigDict(extra="forbid", strict=True),
     arm=(Arm, ...),
     context_budget=(Literal["fixed", "flowing"] | None, None),  # of runs by versions before 2026-11-26
-    **{name: (RunParameters.model_fields[name].annotation, RunParameters.model_fields[name]) for name in _RECORDED},  # type: ignore[call-overload]
+    **{name: (FIELDS[name].annotation, FIELDS[name]) for name in _RECORDED},  # type: ignore[call-overload]
 )
 """What `settings` of a manifest holds: the arm, and parameters of the types that a run has."""
 
@@ -143,7 +143,7 @@ class ArmFolder(RunStore[Manifest]):
             "judge": models["judge"]["model"],
             "models": models,
             "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *filter_prompts(parameters), *JUDGE_PROMPTS)),
-            "token_counter": parameters.token_counter,
+            "token_counter": parameters.context.token_counter,
             "answers_key": answers,
             "judgements_key": judgements_key(answers, parameters),
             "notes": plugins().identify_memory(arm.target)[1] if arm.target else (),
@@ -224,7 +224,7 @@ def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
     """The parameters that a run's calls rested on, as far as a manifest says: all but data, models and prompts."""
     if manifest.imported is not None:
         raise UserError(f"{manifest.arm}: it was imported, and no parameters of its calls are known; leave it out.")
-    defaults = {name: RunParameters.model_fields[name].default for name in _RECORDED}
+    defaults = {name: FIELDS[name].default for name in _RECORDED}
     return {name: manifest.settings.get(name, default) for name, default in defaults.items()}
 
 

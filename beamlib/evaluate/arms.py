@@ -10,17 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from beamlib.params import (
-    ADAPTERS,
-    EVOLVING,
-    HYBRID_BEAM_REMOVED,
-    OWN_MEMORY,
-    PROCESS,
-    EvolvingName,
-    RetrieverName,
-    RunParameters,
-    listed_memories,
-)
+from beamlib.params import ADAPTERS, EVOLVING, OWN_MEMORY, PROCESS, EvolvingName, RunParameters, listed_memories
+from beamlib.settings import HYBRID_BEAM_REMOVED, RetrieverName
 
 MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own", "imported"] | EvolvingName
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
@@ -87,7 +78,8 @@ class Arm(BaseModel):
 
 
 def _light(parameters: RunParameters, **changes: object) -> Arm:
-    settings: dict[str, object] = {"memory": "light", "retriever": parameters.retriever, "k": parameters.k}
+    retrieval = parameters.retrieval
+    settings: dict[str, object] = {"memory": "light", "retriever": retrieval.retriever, "k": retrieval.k}
     return Arm.model_validate({**settings, **changes})
 
 
@@ -117,7 +109,7 @@ def _chosen(parameters: RunParameters) -> Iterator[Arm]:
     for memory in listed_memories(parameters.own_memory):
         named = next((name for name in EVOLVING if name == memory), None)
         if named == "dependencies":
-            yield Arm(memory=named, retriever=parameters.retriever, k=parameters.k)
+            yield Arm(memory=named, retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
         elif named:
             yield Arm(memory=named)
         else:
@@ -130,13 +122,13 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
         "main": (
             Arm(memory="none"),
             Arm(memory="full-context"),
-            Arm(memory="rag", retriever=parameters.retriever, k=parameters.k),
+            Arm(memory="rag", retriever=parameters.retrieval.retriever, k=parameters.retrieval.k),
             _light(parameters),
             *_chosen(parameters),
             Arm(memory="oracle"),
         ),
-        "budget": tuple(_light(parameters, k=k) for k in parameters.budgets),
-        "retriever": tuple(_light(parameters, retriever=name) for name in parameters.retrievers),
+        "budget": tuple(_light(parameters, k=k) for k in parameters.retrieval.budgets),
+        "retriever": tuple(_light(parameters, retriever=name) for name in parameters.retrieval.retrievers),
         "ablation": (_light(parameters), *(_light(parameters, without=part) for part in COMPONENTS)),
     }
 

@@ -17,7 +17,7 @@ from beamlib.llm.model import OFFLINE_NAME, Model, ModelRoles
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
-from beamlib.params import EVOLVING, OF_GENERATION, RunParameters, listed_memories, usual_parameters
+from beamlib.params import EVOLVING, FIELDS, OF_GENERATION, RunParameters, listed_memories, usual_parameters
 from beamlib.places import from_root
 from beamlib.plugins import plugins
 from beamlib.text import TokenCounter, shell_command, token_counter
@@ -67,7 +67,7 @@ def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
 def ensure_keys(parameters: RunParameters, roles: Collection[str] = ()) -> None:
     """A `UserError` where the key of an endpoint, of one of `roles` if any are named, is not there."""
     own = set(listed_memories(parameters.own_memory)) - set(EVOLVING)
-    unused = "" if own or parameters.encoder == EMBEDDING else EMBEDDING
+    unused = "" if own or parameters.retrieval.encoder == EMBEDDING else EMBEDDING
     for role, endpoint in endpoints(parameters).items():
         if role in roles or not (roles or role == unused):
             EndpointModel(role, endpoint).check_key()
@@ -75,7 +75,7 @@ def ensure_keys(parameters: RunParameters, roles: Collection[str] = ()) -> None:
 
 def check_encoder(parameters: RunParameters) -> None:
     """Raise a `UserError` if the encoder is the role `embedding` and no models file has it."""
-    if parameters.encoder != EMBEDDING or EMBEDDING in endpoints(parameters):
+    if parameters.retrieval.encoder != EMBEDDING or EMBEDDING in endpoints(parameters):
         return
     lacks = f"{parameters.models} has no such role; add it" if parameters.models else "none is named; name one with it"
     raise UserError(f"encoder is 'embedding', a role of the models file, and {lacks} (docs/models-file.md).")
@@ -103,9 +103,9 @@ def windows(parameters: RunParameters) -> dict[str, int]:
     RAG and LIGHT get equally much, whatever each is served with.
     """
     roles = endpoints(parameters)
-    wanted = {"reader_window": parameters.reader_window, "full_context_window": parameters.full_context_window}
+    wanted = {name: parameters[name] for name in ("reader_window", "full_context_window")}
     if not roles:
-        return {**wanted, "full_context_window": parameters.full_context_window or _OFFLINE_WINDOW}
+        return {**wanted, "full_context_window": parameters.context.full_context_window or _OFFLINE_WINDOW}
     found = {}
     for name, methods in (("reader_window", ("rag", "light")), ("full_context_window", ("full-context",))):
         window = max(_LEAST_WINDOW, min(_room(roles[reader_role(method, roles)]) for method in methods))
@@ -135,7 +135,7 @@ class ResolvedParameters(RunParameters):
     @property
     def counter(self) -> TokenCounter:
         """What all budgets are counted by."""
-        return token_counter(self.token_counter)
+        return token_counter(self.context.token_counter)
 
 
 def resolved(parameters: RunParameters) -> ResolvedParameters:
@@ -151,13 +151,13 @@ def resolved(parameters: RunParameters) -> ResolvedParameters:
     changes: dict[str, Any] = dict(windows(parameters))
     if found is not None:
         changes["backbone"] = parameters.backbone or next(iter(found.readers))
-    counter = parameters.token_counter
+    counter = parameters.context.token_counter
     if counter == "auto" and found is None:
         counter = "regex-words"  # the stand-in's numbers must not depend on what else is installed
     if parameters.prompts:
         check_overrides(Path(parameters.prompts))
     changes["token_counter"] = token_counter(counter).name
-    return ResolvedParameters.model_validate({**parameters.model_dump(), **changes})
+    return ResolvedParameters.model_validate({**parameters.flat(), **changes})
 
 
 def identities(parameters: RunParameters, memory: str = "") -> dict[str, dict[str, Any]]:
@@ -169,7 +169,7 @@ def identities(parameters: RunParameters, memory: str = "") -> dict[str, dict[st
     if not found:
         return {role: {"model": OFFLINE_NAME} for role in ROLES}
     roles = {role: found[reader_role(memory, found) if role == "reader" else role] for role in ROLES}
-    if parameters.encoder == EMBEDDING:
+    if parameters.retrieval.encoder == EMBEDDING:
         roles[EMBEDDING] = found[EMBEDDING]
     return {role: endpoint.settings for role, endpoint in roles.items()}
 
@@ -214,8 +214,8 @@ def recording_command(parameters: RunParameters) -> str:
         "--preset": parameters.preset if parameters.preset != "default" else "",
     }  # fmt: skip
     usual = usual_parameters(parameters.size, preset=parameters.preset)
-    names = sorted(RunParameters.model_fields.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON)
-    changed = {name: value for name in names if (value := getattr(parameters, name)) != getattr(usual, name)}
+    names = sorted(FIELDS.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON)
+    changed = {name: value for name in names if (value := parameters[name]) != usual[name]}
     return shell_command("./run_all.sh", options, changed, ["--calls", "record", "--yes"])
 
 

@@ -34,9 +34,9 @@ def judge_arms(
             [answer for of_arm in asked.values() for answer in of_arm],
             roster.judge,
             roster.aligner,
-            question_in_prompt=parameters.question_in_prompt,
-            repeats=parameters.judge_repeats,
-            alignment=parameters.alignment,
+            question_in_prompt=parameters.judging.question_in_prompt,
+            repeats=parameters.judging.judge_repeats,
+            alignment=parameters.judging.alignment,
         )
     )
     return {name: [next(judgements) for _ in of_arm] for name, of_arm in asked.items()}

@@ -9,9 +9,11 @@ number of retrieved pairs, every ablation and every retriever: `Light.variant` b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, NoReturn
+
+from pydantic import Field, ValidationError
 
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
@@ -39,6 +41,7 @@ from beamlib.memory.scratchpad import (
     scratchpad_passages,
 )
 from beamlib.retrieval import Encoders, dense_encoder
+from beamlib.settings import LightParameters
 from beamlib.text import TOKEN_COUNTER, WORDS, TokenCounter, token_counter
 
 
@@ -67,9 +70,8 @@ _READING = ("scratchpad_threshold", "scratchpad_target", "chunk_percentile", "ch
 _ENCODERS = Encoders()
 
 
-@dataclass(frozen=True, slots=True)
-class LightSettings:
-    """Settings of LIGHT.
+class LightSettings(LightParameters):
+    """Settings of LIGHT; a `UserError` where they cannot work.
 
     The paper fixes `scratchpad_threshold` and `scratchpad_target` in tokens (section 3.2). `k` is the base of Table 9
     (M16 of the reference). The paper leaves open `working_pairs` (z; the released code's budget has room for about four
@@ -102,44 +104,41 @@ class LightSettings:
     `beamlib.memory.released_memory` says what no flag reproduces.
     """
 
-    k: int = 5
+    k: int = Field(5, ge=1)
     retriever: str = "hybrid"
     use_retrieval: bool = True
     use_working: bool = True
     use_scratchpad: bool = True
     use_filter: bool = True
-    working_pairs: int = 4
     reader_window: int = 131_072
-    reserve_tokens: int = RESERVE_TOKENS
-    episodic_share: float = 0.45
-    working_share: float = 0.15
-    scratchpad_threshold: int = 30_000
-    scratchpad_target: int = 15_000
-    chunk_percentile: float = 80.0
-    chunk_buffer: int = 1
-    filter: Literal["chunkwise", "batched"] = "chunkwise"
+    reserve_tokens: int = Field(RESERVE_TOKENS, ge=0)
     encoder: str = _ENCODERS.dense
     splade: str = _ENCODERS.splade
     token_counter: str = TOKEN_COUNTER
     released: frozenset[str] = frozenset()
 
-    def __post_init__(self) -> None:
-        _require(self.k >= 1, "k", self.k, "at least 1")
-        _require(self.working_pairs >= 0, "working_pairs", self.working_pairs, "0 or more")
-        _require(self.reserve_tokens >= 0, "reserve_tokens", self.reserve_tokens, "0 or more")
-        _require(0 < self.episodic_share < 1, "episodic_share", self.episodic_share, "between 0 and 1")
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            _refuse(str(first["loc"][-1]), first["input"], first["msg"].removeprefix("Input should be "))
+
+    def model_post_init(self, _: object) -> None:
         rest = 1 - self.episodic_share
-        _require(0 < self.working_share < rest, "working_share", self.working_share, f"between 0 and {rest:g}")
         least = self.context_tokens * min(self.episodic_share / self.k, self.working_share, rest - self.working_share)
-        _require(least >= 2 * LEAST_TOKENS, "reader_window", self.reader_window, f"larger for k={self.k}")
         target, threshold = self.scratchpad_target, self.scratchpad_threshold
-        _require(target >= LEAST_TOKENS, "scratchpad_target", target, f"at least {LEAST_TOKENS}")
-        _require(threshold > target, "scratchpad_threshold", threshold, f"above scratchpad_target ({target})")
-        _require(0 <= self.chunk_percentile <= 100, "chunk_percentile", self.chunk_percentile, "between 0 and 100")
-        _require(self.chunk_buffer >= 0, "chunk_buffer", self.chunk_buffer, "0 or more")
+        if self.working_share >= rest:
+            _refuse("working_share", self.working_share, f"below {rest:g}")
+        if least < 2 * LEAST_TOKENS:
+            _refuse("reader_window", self.reader_window, f"larger for k={self.k}")
+        if target < LEAST_TOKENS:
+            _refuse("scratchpad_target", target, f"at least {LEAST_TOKENS}")
+        if threshold <= target:
+            _refuse("scratchpad_threshold", threshold, f"above scratchpad_target ({target})")
         check_flags(self.released, LIGHT_FLAGS, "LIGHT settings")
-        chunkwise = self.filter == "chunkwise" or "exact_yes" not in self.released
-        _require(chunkwise, "filter", self.filter, "chunkwise with the released behaviour exact_yes")
+        if self.filter == "batched" and "exact_yes" in self.released:
+            _refuse("filter", self.filter, "chunkwise with the released behaviour exact_yes")
 
     @property
     def context_tokens(self) -> int:
@@ -176,18 +175,19 @@ class LightSettings:
     def name(self) -> str:
         """`light-<retriever>-k<k>`, then the ablations, then every other setting that differs from the default."""
         parts = ["light", self.retriever, f"k{self.k}"]
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name in _SWITCHES and not value:
-                parts += ["without", _SWITCHES[item.name]]
-            elif item.name not in ("k", "retriever", "token_counter", "released") and value != item.default:
-                parts += [item.name.replace("_", "-"), PurePath(value).name if isinstance(value, str) else f"{value:g}"]
+        for name, value in self:
+            if name in _SWITCHES and not value:
+                parts += ["without", _SWITCHES[name]]
+            elif name not in ("k", "retriever", "token_counter", "released") and value != _USUAL[name].default:
+                parts += [name.replace("_", "-"), PurePath(value).name if isinstance(value, str) else f"{value:g}"]
         return "-".join([*parts, *flags_name(self.released, LIGHT_FLAGS)])
 
 
-def _require(valid: bool, field: str, value: object, rule: str) -> None:
-    if not valid:
-        raise UserError(f"LIGHT settings: {field} is {value}; it has to be {rule}.")
+_USUAL = LightSettings.model_fields
+
+
+def _refuse(field: str, value: object, rule: str) -> NoReturn:
+    raise UserError(f"LIGHT settings: {field} is {value}; it has to be {rule}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ class Results:
 
     def steadiness(self) -> pd.DataFrame:
         """Measure how the averages of all arms, and the verdicts, change when the judge is asked again."""
-        protocol = self.evaluation.parameters.protocol
+        protocol = self.evaluation.parameters.judging.protocol
         spread = {name: judge_spread(judged, protocol) for name, judged in self.evaluation.judgements.items()}
         rows = [frame[frame["ability"] == "average"].assign(memory=name) for name, frame in spread.items()]
         return pd.concat(rows).set_index("memory")[["sd", "changed", "n_nuggets", "n_questions", "missing"]].round(3)
@@ -235,7 +235,7 @@ def results(parameters: RunParameters, experiment: str) -> Results:
     ensure_comparable([manifest.model_dump(mode="json") for manifest in manifests])
     arms = {arm.name: arm for arm in experiments(parameters)[experiment]}
     judged = evaluation.judgements
-    scores = {name: of_arm(score_run(judged[name], parameters.protocol), arms[name]) for name in judged}
+    scores = {name: of_arm(score_run(judged[name], parameters.judging.protocol), arms[name]) for name in judged}
     gold = {key: value for loaded in evaluation.loaded.values() for key, value in loaded.gold.items()}
     answers = evaluation.answers
     recalls = {name: of_arm(recall_rows(answers[name], gold), arms[name]) for name in answers}
@@ -250,7 +250,7 @@ def results(parameters: RunParameters, experiment: str) -> Results:
         recalls=recalls,
         partial=long_frame(partial),
         noted=long_frame(noted),
-        footer=_with_note(footer_of(manifests, scores, parameters.protocol, losses), evaluation.truncation),
+        footer=_with_note(footer_of(manifests, scores, parameters.judging.protocol, losses), evaluation.truncation),
         evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )
 

@@ -40,6 +40,7 @@ from beamlib.params import (
     ADAPTERS,
     BASE,
     EVOLVING,
+    FIELDS,
     OF_GENERATION,
     PROCESS,
     SETTINGS,
@@ -111,7 +112,8 @@ class Workspace:
         # all that would make equal figures differ, and tell of somebody's machine.
         settings: dict[str, Any] = {}
         if not published:
-            settings = self.parameters.model_dump(exclude=set(_HIDDEN | _ONLY_BEAM if self.suite else _HIDDEN))
+            hidden = _HIDDEN | _ONLY_BEAM if self.suite else _HIDDEN
+            settings = {name: value for name, value in self.parameters.flat().items() if name not in hidden}
             paths = ("models", "prompts", "own_memory", "authors")
             settings |= {key: Path(settings[key]).name for key in paths if key in settings}
             if not self.suite:  # another benchmark's figures show published answers as well
@@ -152,7 +154,7 @@ class Workspace:
     @property
     def author(self) -> str:
         """Who writes the conversations, for captions."""
-        return Path(self.parameters.authors).name if self.parameters.authors else OFFLINE_NAME
+        return Path(self.parameters.generation.authors).name if self.parameters.generation.authors else OFFLINE_NAME
 
     def say_unconfirmed(self) -> None:
         """Print below an estimate how to confirm it."""
@@ -166,7 +168,7 @@ class Workspace:
         are handed no gold.
         """
         changes = {} if conversations is None else {"conversations": conversations}
-        return results(self.parameters.model_copy(update=changes), experiment)
+        return results(self.parameters.with_values(**changes), experiment)
 
     def read_light(self, conversation: Conversation) -> Light | None:
         """LIGHT's reading of a conversation, which all of its variants share; the models stay open until the end.
@@ -175,7 +177,7 @@ class Workspace:
         """
         parameters = resolved(self.parameters)
         models = self._open.enter_context(open_models(parameters, conversation.id))
-        arm = Arm(memory="light", retriever=parameters.retriever, k=parameters.k)
+        arm = Arm(memory="light", retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
         try:
             return read_light(conversation, light_settings(arm, parameters), parameters, models)
         except ModelError as error:
@@ -265,7 +267,7 @@ class Workspace:
         """
         self._open.close()
         if self.parameters.calls != "replay":
-            used = key_variables(self.parameters.models, self.parameters.authors)
+            used = key_variables(self.parameters.models, self.parameters.generation.authors)
             refuse_keys(Path(self.parameters.run).rglob("*"), used)
         print(f"commit     {commit()}")
         print(f"python     {platform.python_version()}")
@@ -318,7 +320,7 @@ def _base() -> RunParameters:
 
 def _parameters(values: Mapping[str, Any]) -> RunParameters:
     """The values of base.yaml, over them those of the size's file, of `settings`, and of the cell where it differs."""
-    if empty := [name for name in RunParameters.model_fields if name in values and values[name] is None]:
+    if empty := [name for name in FIELDS if name in values and values[name] is None]:
         raise UserError(f"parameter '{empty[0]}' of this notebook is None; give it a value, or leave it out.")
     plain = (str, int, float, list, dict)
     cell = {name: value for name, value in values.items() if isinstance(value, plain) and name not in ("In", "Out")}
@@ -333,7 +335,7 @@ def _parameters(values: Mapping[str, Any]) -> RunParameters:
     check_names(settings, "settings of this notebook")
     if not any(isinstance(value, Workspace) for value in values.values()):  # later cells have names of their own
         check_names(cell, "this notebook")
-    base = _base().model_dump()
+    base = _base().flat()
     given = {**settings, **{name: value for name, value in cell.items() if name in base and value != base[name]}}
     size = parse_size(str(given.pop("size", base["size"])))
     return usual_parameters(size, **given)
@@ -342,12 +344,12 @@ def _parameters(values: Mapping[str, Any]) -> RunParameters:
 def _rooted(parameters: RunParameters) -> RunParameters:
     """With relative paths, which count from the repository's top folder, as seen from where this process is."""
     names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode", "meme")
-    given = {name: value for name in names if (value := getattr(parameters, name)) and not Path(value).is_absolute()}
+    given = {name: value for name in names if (value := parameters[name]) and not Path(value).is_absolute()}
     by_name = {*EVOLVING, *ADAPTERS}.issuperset(listed_memories(parameters.own_memory))
     if by_name or parameters.own_memory.startswith(PROCESS):  # no file
         given.pop("own_memory", None)
-    return parameters.model_copy(
-        update={name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
+    return parameters.with_values(
+        **{name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
     )
 
 
@@ -359,7 +361,7 @@ def of_run(parameters: RunParameters) -> RunParameters:
     if kept.exists() and not there:
         raise UserError(f"{kept.parent}: it was made on conversations from elsewhere; name their folder in 'data'.")
     number = read_json(kept)["conversations"] if kept.exists() else there
-    return parameters.model_copy(update={"conversations": number or 1})
+    return parameters.with_values(conversations=number or 1)
 
 
 def finished_conversations(parameters: RunParameters) -> int:

@@ -83,7 +83,7 @@ class JudgedAgain(ArmFolder):
         self.source, self.source_manifest, self.source_answers = source, manifest, stored_answers(source)
         shown = {"judge": judge, "judge_sees_rubric": "yes", "judge_sees_reference": "no", "shipped": ""}
         shown["judge_prompt"] = ""  # the source's; the hashes in `prompts` name this one
-        shown["judge_sees_question"] = "yes" if parameters.question_in_prompt else "no"
+        shown["judge_sees_question"] = "yes" if parameters.judging.question_in_prompt else "no"
         settings = {} if manifest.imported else settings_of(parameters, JUDGE_PARAMETERS)
         fields = {
             **dict(manifest),
@@ -147,7 +147,7 @@ class _Part:
             arm.copy_answers()
         if self.parameters.models:
             load_models(Path(self.parameters.models)).save(self.arms[0].folder.parent)
-        parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
+        parameters = self.parameters.with_values(confirm_cost=confirmed)
         by_name = {arm.source_manifest.arm: arm for arm in self.arms}
         jobs = [JudgeJob(key, own, judge_arms, parameters, command=self.command) for key, own in self.pending.items()]
         with closing(run_jobs([jobs], f"{parameters.size}: judging {self.name}", parameters)) as done:

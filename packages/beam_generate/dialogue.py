@@ -57,13 +57,13 @@ def limits_of(parameters: RunParameters) -> Limits:
     Raises:
         UserError: So many recent messages do not fit into a window.
     """
-    most = USER.budget // _LEAST_SHOWN
-    if parameters.recent_messages > most:
+    settings, most = parameters.generation, USER.budget // _LEAST_SHOWN
+    if settings.recent_messages > most:
         raise UserError(
-            f"recent_messages is {parameters.recent_messages}: the user's side remembers {USER.budget:,} tokens, in "
+            f"recent_messages is {settings.recent_messages}: the user's side remembers {USER.budget:,} tokens, in "
             f"which that many messages would be cut to less than {_LEAST_SHOWN} each; give at most {most}."
         )
-    return Limits(parameters.recent_messages, parameters.reply_limit, parameters.followup_limit, parameters.reach)
+    return Limits(settings.recent_messages, settings.reply_limit, settings.followup_limit, settings.reach)
 
 
 def answer_words(story: Story, questions: int, tokens: Sequence[int]) -> int:

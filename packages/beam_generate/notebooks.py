@@ -207,7 +207,7 @@ def conversation_of(work: Workspace, stage: Stage) -> NotebookConversation:
     work.generating, work.parameters = True, of_run(work.parameters)
     parameters = work.parameters
     spec, config, out = ConversationSpec(parameters), config_of(parameters), parameters.generated
-    if parameters.authors:
+    if parameters.generation.authors:
         print(f"author: {config.names}; what is left of the conversation, over notebooks 01 to 04:")
         print(estimate_generation(unfinished([spec], out, config), config).render())
         work.say_unconfirmed()

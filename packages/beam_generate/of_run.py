@@ -65,15 +65,15 @@ SETTINGS = (*(name for name in OF_GENERATION if name not in OPTIONS), "output_to
 def config_of(parameters: RunParameters) -> GenerationConfig:
     """Return the configuration of a run's generation."""
     number = max(1, parameters.conversations)
-    command = _command([parameters], number, from_root(parameters.generated)) if parameters.authors else ""
+    command = _command([parameters], number, from_root(parameters.generated)) if parameters.generation.authors else ""
     return GenerationConfig(
-        models=parameters.authors,
+        models=parameters.generation.authors,
         prompts=parameters.prompts,
         calls=parameters.calls,
         confirmed=parameters.confirm_cost,
         command=command,
         output_tokens=parameters.output_tokens,
-        question_output_tokens=parameters.question_output_tokens,
+        question_output_tokens=parameters.generation.question_output_tokens,
     )
 
 
@@ -81,7 +81,7 @@ def _command(runs: Sequence[RunParameters], conversations: int, out: object, tit
     """Return the command that writes these conversations into the same folder."""
     first, usual = runs[0], usual_parameters(runs[0].size)
     names = [name for name in (*OPTIONS, *SETTINGS) if name not in _OF_A_CALL]
-    changed = {name: value for name in names if (value := getattr(first, name)) != getattr(usual, name)}
+    changed = {name: value for name in names if (value := first[name]) != usual[name]}
     options = {
         "--size": ",".join(one.size.lower() for one in runs), "--conversations": conversations, "--out": out,
         **{OPTIONS[name]: value for name, value in changed.items() if name in OPTIONS}, "--titles": titles,
@@ -123,15 +123,15 @@ def run_generate(
         raise UserError("--size: name at least one of 100k, 500k, 1m, 10m.")
     runs = [usual_parameters(parse_size(size), **{**settings, **values}) for size in sizes]
     first = runs[0]
-    if first.domain:
-        parse_domain(first.domain)
+    if first.generation.domain:
+        parse_domain(first.generation.domain)
     topics: Sequence[Seed | None] = read_titles(titles) if titles else [None]
-    if titles and (first.domain or first.title):
+    if titles and (first.generation.domain or first.generation.title):
         raise UserError("--titles: the file names domains and titles; leave out --domain and --title.")
     numbers = range(1, conversations + 1)
     specs = [ConversationSpec(one, number, topics[(number - 1) % len(topics)]) for one in runs for number in numbers]
     refuse_data(out)
-    if not first.authors:
+    if not first.generation.authors:
         for option, value in (("--prompts", first.prompts), ("--calls", first.calls != "record")):
             if value:
                 raise UserError(f"{option}: the offline author asks no model; name a models file by --models as well.")

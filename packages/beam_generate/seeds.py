@@ -70,11 +70,12 @@ def make_story(parameters: RunParameters, number: int, topic: Seed | None = None
     """
     if number < 1:
         raise UserError(f"conversation number {number} is below 1; conversations count from 1.")
-    size, seed = parameters.size, parameters.generation_seed
+    size, settings = parameters.size, parameters.generation
+    seed = settings.generation_seed
     if topic is None:
-        able = tuple(name for name in general_domains() if parameters.authors or name in _word_bank().banks())
-        topic = _seed_of(*_topic(size, number, seed, parameters.domain.strip(), parameters.title.strip(), able))
-    if not parameters.authors:
+        able = tuple(name for name in general_domains() if settings.authors or name in _word_bank().banks())
+        topic = _seed_of(*_topic(size, number, seed, settings.domain.strip(), settings.title.strip(), able))
+    if not settings.authors:
         _word_bank().bank(topic.category)  # raises for a domain that the offline author does not write
     people, style = draw_people(size, number, seed), style_of(topic.category)
     story = Story(
@@ -88,7 +89,7 @@ def make_story(parameters: RunParameters, number: int, topic: Seed | None = None
         newcomers=people.newcomers,
         timeline=_timeline(size, number, seed),
         layout=layouts_of(parameters)[style],
-        strategy=parameters.strategy,
+        strategy=parameters.generation.strategy,
     )
     check_days(story)
     return story
@@ -248,9 +249,10 @@ def layouts_of(parameters: RunParameters) -> dict[Style, Layout]:
     Raises:
         UserError: A sub-plan has more groups than bullets.
     """
+    settings = parameters.generation
     numbers = zip(
-        parameters.subplans, parameters.bullets_per_subplan, parameters.batches_per_subplan,
-        parameters.questions_per_batch, strict=True,
+        settings.subplans, settings.bullets_per_subplan, settings.batches_per_subplan, settings.questions_per_batch,
+        strict=True,
     )  # fmt: skip
     layouts: dict[Style, Layout] = {style: Layout(*four) for style, four in zip(get_args(Style), numbers, strict=True)}
     for style, layout in layouts.items():

@@ -46,7 +46,7 @@ def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:
         case "none" | "full-context":
             return Arm(memory=memory)
         case "rag" | "light":
-            return Arm(memory=memory, retriever=parameters.retriever, k=parameters.k)
+            return Arm(memory=memory, retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
         case "mem0" | "graphiti" | "langmem":
             return Arm(memory="own", target=memory)
         case "own":
@@ -59,8 +59,8 @@ def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:
 
 def evolving_memory(memory: MemeMemory, model: Model, parameters: ResolvedParameters) -> EvolvingMemory:
     """A memory that keeps files, empty; `model` works inside it."""
-    window, counter = parameters.reader_window, parameters.counter
-    return make(memory, model, window, counter, k=parameters.k, retriever=parameters.retriever)
+    window, counter = parameters.context.reader_window, parameters.counter
+    return make(memory, model, window, counter, k=parameters.retrieval.k, retriever=parameters.retrieval.retriever)
 
 
 class SessionSearch:
@@ -128,5 +128,5 @@ def session_search(memory: MemeMemory, parameters: ResolvedParameters, embedding
     """One of `OVER_SESSIONS`; `ValueError` for any other. `embedding` embeds where the encoder is `embedding`."""
     if memory not in ("bm25", "dense"):
         raise ValueError(f"{memory} does not search sessions")
-    window, counter = parameters.reader_window, parameters.counter
-    return SessionSearch(memory, parameters.k, window, encoder=parameters.encoder, embedding=embedding, counter=counter)
+    window, counter, retrieval = parameters.context.reader_window, parameters.counter, parameters.retrieval
+    return SessionSearch(memory, retrieval.k, window, encoder=retrieval.encoder, embedding=embedding, counter=counter)

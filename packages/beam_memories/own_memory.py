@@ -109,8 +109,8 @@ def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) ->
         from beam_memories.evolving.by_name import make
 
         yield make(
-            arm.memory, roster.memory, parameters.reader_window, parameters.counter,
-            k=arm.k or parameters.k, retriever=arm.retriever or parameters.retriever,
+            arm.memory, roster.memory, parameters.context.reader_window, parameters.counter,
+            k=arm.k or parameters.retrieval.k, retriever=arm.retriever or parameters.retrieval.retriever,
         )  # fmt: skip
         return
     with opened(arm, parameters, roster) as own:
@@ -132,7 +132,7 @@ def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iter
             raise _no_models(target)
         make_folder(place)
         folder = stack.enter_context(temporary_folder(".memory-", place))
-        seconds, window = parameters.memory_timeout, parameters.full_context_window
+        seconds, window = parameters.memory_timeout, parameters.context.full_context_window
         yield stack.enter_context(
             OwnMemory(target, seconds, window, parameters.counter, loopback=loopback, folder=folder, hidden=hidden)
         )

@@ -220,7 +220,7 @@ def memory_arm(setup: Setup, parameters: RunParameters) -> Arm:
                 raise UserError("the setup own needs a memory of your own; name it as file.py:Class in own_memory.")
             return Arm(memory="own", target=listed_memories(parameters.own_memory)[0])
         case "rag" | "light":
-            return Arm(memory=setup, retriever=parameters.retriever, k=parameters.k)
+            return Arm(memory=setup, retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
         case _:
             raise ValueError(f"{setup} has no memory")
 
@@ -239,11 +239,11 @@ def run_dialogue(
     Only where prompts share a long history does the first end before the others start, so that an endpoint has read
     it. A failed call is an answer with a reason and no text.
     """
-    encoders = Encoders(parameters.encoder, parameters.splade, roster.embedding)
+    encoders = Encoders(parameters.retrieval.encoder, parameters.retrieval.splade, roster.embedding)
     questions: dict[Setup, list[Asked]] = {}
     for setup in setups:
         if setup not in MEMORIES:
-            questions[setup] = _asked(dialogue, setup, parameters.retriever, encoders)
+            questions[setup] = _asked(dialogue, setup, parameters.retrieval.retriever, encoders)
     questions |= _recalled(dialogue, [setup for setup in setups if setup in MEMORIES], parameters, roster)
     groups = [
         (questions[setup], roster.reader_of(method_of(setup)), setup in ("history", "full_context")) for setup in setups

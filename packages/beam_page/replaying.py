@@ -19,7 +19,8 @@ from beamlib.files import to_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import ModelError
 from beamlib.memory.protocol import RetrievedContext
-from beamlib.params import HYBRID_BEAM_REMOVED, parse_parameters
+from beamlib.params import parse_parameters
+from beamlib.settings import HYBRID_BEAM_REMOVED
 
 OWN = "its memory is a program of its own, which a page does not run"
 OTHERWISE = "recalled again, its context is not the one on record (other messages, or as many tokens less or more)"

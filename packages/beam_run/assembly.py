@@ -247,7 +247,7 @@ def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
     """Join the results at the end of a main job; return the reason if they cannot be joined."""
     bases = {run_subdir(parameters): experiments(parameters)["ablation"][0].name for parameters in runs}
     try:
-        assemble(run, AssemblyOptions(runs[0].protocol, runs[0].seed, bases=bases))
+        assemble(run, AssemblyOptions(runs[0].judging.protocol, runs[0].judging.seed, bases=bases))
     except UserError as error:
         _remove_others(run)  # else the page would show them in place of the tiers' own
         return str(error)

@@ -160,13 +160,14 @@ def build_estimate(
         conversations=conversations,
         arms=arms,
         rows=tuple(sorted(rows, key=lambda row: row.order)),
-        counter=parameters.token_counter,
+        counter=parameters.context.token_counter,
         longest={role: f"{tokens:,} of {roles[role].context_window:,}" for role, (tokens, _) in longest.items()},
         warnings=(
             *(warning for role, request in longest.items() if (warning := _too_long(role, roles[role], *request))),
             *(
-                f"{name} is your own memory: it was rehearsed as if it recalled like BM25 with k = {parameters.k}, "
-                "and what its own code may call is not in the estimate; --max-cost bounds it."
+                f"{name} is your own memory: it was rehearsed as if it recalled like BM25 with k = "
+                f"{parameters.retrieval.k}, and what its own code may call is not in the estimate; --max-cost bounds "
+                "it."
                 for name in own
             ),
         ),

@@ -63,7 +63,7 @@ def preflight(folder: Path) -> list[str]:
             f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
         )
     notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*PAPER, *GENERATION, *EVALUATION, *SUITES, *FIELD)]
-    base = load_parameters(PARAMS / BASE).model_dump() | {SETTINGS: {}}
+    base = load_parameters(PARAMS / BASE).flat() | {SETTINGS: {}}
     for notebook in notebooks:
         for name, value in parameter_cell(notebook).items():
             if name != SETTINGS:
@@ -94,8 +94,8 @@ def _filled_in(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
     papermill would add a second cell. A cell's value equal to base.yaml's counts as not set: where a preset has another
     value, it goes to `settings` too.
     """
-    values, base = parameters.model_dump(), load_parameters(PARAMS / BASE).model_dump()
-    usual = usual_parameters(parameters.size, preset=parameters.preset).model_dump() | {"preset": "default"}
+    values, base = parameters.flat(), load_parameters(PARAMS / BASE).flat()
+    usual = usual_parameters(parameters.size, preset=parameters.preset).flat() | {"preset": "default"}
     filled: dict[str, Any] = read_json(notebook)
     (cell,) = (cell for cell in filled["cells"] if "parameters" in cell["metadata"].get("tags", ()))
     lines = "".join(cell["source"]).splitlines()

@@ -99,7 +99,7 @@ class RunPlan:
 
     def agreed(self, changes: Mapping[str, Any]) -> RunPlan:
         """Apply changes to the parameters that follow from the user's confirmation."""
-        runs = [parameters.model_copy(update=changes) for parameters in self.runs]
+        runs = [parameters.with_values(**changes) for parameters in self.runs]
         return replace(self, runs=runs, suites=[suite.agreed(changes) for suite in self.suites])
 
 
@@ -129,13 +129,13 @@ def plan(job: Job, place: Path) -> RunPlan:
         for backbone in job.backbones or [""]
     ]  # fmt: skip
     own = available_memories(places["own_memory"], runs[0].memory_timeout, runs[0].models)
-    runs = [parameters.model_copy(update={"own_memory": own}) for parameters in runs]
+    runs = [parameters.with_values(own_memory=own) for parameters in runs]
     shown = ",".join(memory for memory in listed_memories(own) if memory not in EVOLVING)  # those are BEAM's alone
     for parameters in runs:  # an encoder that cannot be had should show before anything is done
         check_encoder(parameters)
         for arm in arms_of(parameters, experiments(parameters)):
             if arm.retriever:
-                Encoders(parameters.encoder, parameters.splade).used(arm.retriever)
+                Encoders(parameters.retrieval.encoder, parameters.retrieval.splade).used(arm.retriever)
     suites = [
         suite_of_run(
             name,
@@ -207,7 +207,8 @@ def confirm(planned: RunPlan, place: Path) -> bool:
     compared with the real costs.
     """
     first, generation = planned.runs[0], planned.generation
-    models = first.models or any(suite.shown.models for suite in planned.suites) or (generation and first.authors)
+    authors = first.generation.authors if generation else ""
+    models = first.models or any(suite.shown.models for suite in planned.suites) or authors
     if not models or first.calls == "replay":
         return first.confirm_cost
     writing = generation.estimate() if generation else None
@@ -239,14 +240,14 @@ def _estimates(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estim
     estimates: list[tuple[RunParameters, Estimate]] = []
     counted: set[Size] = set()
     for parameters in planned.runs:
-        here = parameters.model_copy(update={"data": str(data)})
+        here = parameters.with_values(data=str(data))
         estimated = estimate(here, arms_of(here, experiments(here)))
         # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
         if parameters.size in counted and parameters.calls != "refresh":
             estimated = estimated.without_memory()
         counted.add(parameters.size)
         unwritten = missing.get(parameters.size, 0)
-        if unwritten and parameters.authors:
+        if unwritten and parameters.generation.authors:
             note = (
                 f"{count(unwritten, 'conversation')} not written yet: counted on those that the {OFFLINE_NAME}, writes "
                 "from the same seed (on another domain where it lacks theirs); what models write will be longer or "

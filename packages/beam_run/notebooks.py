@@ -67,10 +67,10 @@ def _of_trial(parameters: RunParameters, notebook: str) -> RunParameters:
     if parameters.models:
         _copy_calls(run / "calls", trial / "calls")
     data = parameters.data
-    if not data and parameters.generated.is_dir() and not changes.keys() & {*OF_GENERATION, "authors"}:
+    if not data and parameters.generated.is_dir() and not changes.keys() & {*OF_GENERATION}:
         parameters = of_run(parameters)
         data = parameters.generated.as_posix()
-    return parameters.model_copy(update={"run": trial.as_posix(), "data": data})
+    return parameters.with_values(run=trial.as_posix(), data=data)
 
 
 _NO_TIER = (PUBLISHED, FIELD_PART, *SUITES)
@@ -78,7 +78,7 @@ _NO_TIER = (PUBLISHED, FIELD_PART, *SUITES)
 
 def _with_effect(parameters: RunParameters) -> dict[str, Any]:
     """Return the values that a notebook's numbers rest on; the run's own conversations are its usual data."""
-    values = parameters.model_dump(exclude=set(_WITHOUT_EFFECT))
+    values = {name: value for name, value in parameters.flat().items() if name not in _WITHOUT_EFFECT}
     return values | ({"data": ""} if parameters.data == parameters.generated.as_posix() else {})
 
 
@@ -105,7 +105,7 @@ def _with_conversations(parameters: RunParameters) -> RunParameters:
         if costs := generation.estimate():
             print(costs.render())
         generation.make()
-    return parameters.model_copy(update={"data": parameters.generated.as_posix()})
+    return parameters.with_values(data=parameters.generated.as_posix())
 
 
 def _print_estimate(work: Workspace, *experiments: str) -> None:

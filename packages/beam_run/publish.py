@@ -30,7 +30,8 @@ from beamlib.llm.call_store import CallStore
 from beamlib.llm.endpoints import MODELS, key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import ADAPTERS, HYBRID_BEAM_REMOVED, RunParameters, parse_parameters
+from beamlib.params import ADAPTERS, RunParameters, parse_parameters
+from beamlib.settings import HYBRID_BEAM_REMOVED
 
 
 def publish(run: Path, archive: Path) -> str:
@@ -219,9 +220,9 @@ def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> Ru
     }
     parameters = parse_parameters(values, origin)
     for name in ("encoder", "splade"):
-        if not HUB_NAME.fullmatch(getattr(parameters, name)):
+        if not HUB_NAME.fullmatch(parameters[name]):
             raise UserError(
-                f"{origin}: parameter '{name}' is {getattr(parameters, name)!r}, a folder of some machine; only a run "
+                f"{origin}: parameter '{name}' is {parameters[name]!r}, a folder of some machine; only a run "
                 "that names its models as the hub does can be replayed."
             )
     if run_subdir(parameters) != part.name:

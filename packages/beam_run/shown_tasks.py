@@ -102,9 +102,7 @@ class Suite:
 
     def agreed(self, changes: Mapping[str, Any]) -> Suite:
         """With `changes` of the parameters once there is a yes, where models are asked."""
-        return replace(
-            self, parameters=[one.model_copy(update=changes) if one.models else one for one in self.parameters]
-        )
+        return replace(self, parameters=[one.with_values(**changes) if one.models else one for one in self.parameters])
 
     def ask(self) -> None:
         """Ask the models what the notebook shows, in all backbones; what is on file is not asked again."""
@@ -122,7 +120,7 @@ def announce(work: Workspace, name: str) -> None:
     part of that name, whatever the tier.
     """
     work.suite = name
-    if not work.parameters.models or not getattr(work.parameters, name):
+    if not work.parameters.models or not work.parameters[name]:
         print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
         return
     for estimated in _estimates(name, [work.parameters]).values():
@@ -148,7 +146,7 @@ def _command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
 
     parameters, variant = plan.parameters, getattr(plan.task, "variant", "")
     options = TaskOptions(
-        data=Path(getattr(parameters, plan.task.name)),
+        data=Path(parameters[plan.task.name]),
         folder=Path(parameters.run),
         variant=variant,
         arms=list(plan.arms),

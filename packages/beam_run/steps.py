@@ -62,11 +62,11 @@ def run(job: Job, step: str = "") -> None:
         changes: dict[str, object] = {"confirm_cost": confirm(planned, place)}
         if job.endpoints.base_url:
             changes["models"] = job.endpoints.path(planned.folder)
-            if planned.runs[0].authors == planned.runs[0].models:
+            if planned.runs[0].generation.authors == planned.runs[0].models:
                 changes["authors"] = changes["models"]
     planned = planned.agreed(changes)
     first, suites = planned.runs[0], [suite.shown.models for suite in planned.suites]
-    with guard_run(planned.folder, first.models, first.authors, *suites):
+    with guard_run(planned.folder, first.models, first.generation.authors, *suites):
         for name, work in STEPS.items():
             if step in ("", name):
                 work(job, planned)
@@ -80,7 +80,7 @@ def _announce(job: Job, planned: RunPlan) -> None:
     )
     for number, step in enumerate(_to_do(job, planned), start=1):
         console.print(f"  {number}. {step}")
-    if planned.runs[0].authors and not planned.generated:
+    if planned.runs[0].generation.authors and not planned.generated:
         where = planned.runs[0].data
         console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
     if not {*EVOLVING, *ADAPTERS}.issuperset(listed_memories(planned.runs[0].own_memory)):
@@ -109,7 +109,7 @@ def conversations(job: Job, planned: RunPlan) -> None:
     if planned.generation is None:
         console.print(f"  conversations of {planned.runs[0].data}: none is written")
         return
-    if authors := planned.runs[0].authors:
+    if authors := planned.runs[0].generation.authors:
         load_models(Path(authors)).save(planned.folder / "authors")
     started = time.monotonic()
     new, all_of_them = planned.generation.make()
@@ -141,7 +141,7 @@ def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
     """Yield a line for each arm with unscored answers, how many and why, examples, and other doubts."""
     examples: dict[str, None] = {}
     for name, judgements in evaluated.judgements.items():
-        scores = score_run(judgements, evaluated.parameters.protocol)
+        scores = score_run(judgements, evaluated.parameters.judging.protocol)
         if reasons := unscored_reasons(scores):
             why = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
             examples[shorten(str(scores.loc[scores["unscored"] != "", "unscored"].iloc[0]), 300)] = None
@@ -154,7 +154,8 @@ def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
 def _notebooks_of(planned: RunPlan) -> list[Work]:
     """List all notebooks of the run: on published values, on each tier, on the other benchmarks."""
     folder = planned.folder / "notebooks"
-    published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=planned.runs[0].protocol)
+    protocol = planned.runs[0].judging.protocol
+    published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=protocol)
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
     work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER]
     work += [(name, _shown(published), folder / FIELD_PART) for name in FIELD]
@@ -166,9 +167,9 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
 
 def _shown(parameters: RunParameters) -> RunParameters:
     """Return parameters for the notebooks, which replay only; paths are as typed in the repository."""
-    changes: dict[str, object] = {"calls": "replay"} if parameters.models or parameters.authors else {}
-    places = {name: from_root(found) for name in ("data", "run") if (found := getattr(parameters, name))}
-    return parameters.model_copy(update={**changes, **places, "confirm_cost": False})
+    changes: dict[str, object] = {"calls": "replay"} if parameters.models or parameters.generation.authors else {}
+    places = {name: from_root(found) for name in ("data", "run") if (found := parameters[name])}
+    return parameters.with_values(**{**changes, **places, "confirm_cost": False})
 
 
 def notebooks(job: Job, planned: RunPlan) -> None:

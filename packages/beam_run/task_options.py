@@ -25,7 +25,7 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
-from beamlib.params import ADAPTERS, RunParameters, listed_memories, load_parameters
+from beamlib.params import ADAPTERS, FIELDS, RunParameters, listed_memories, load_parameters
 from beamlib.places import PARAMS
 from beamlib.report.table import Table, save_table
 from beamlib.text import count, shell_command
@@ -134,7 +134,7 @@ def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
     if options.calls not in get_args(Mode):
         raise UserError(f"--calls: {options.calls!r:.80} does not exist; choose one of {', '.join(get_args(Mode))}.")
     for name in options.settings:
-        if name not in _OPTIONS and name in RunParameters.model_fields and name not in task.used_parameters():
+        if name not in _OPTIONS and name in FIELDS and name not in task.used_parameters():
             raise UserError(f"--set {name}: it bears on nothing in {task.title}; leave it out.")
         if name in _OPTIONS:
             raise UserError(f"--set {name}: this parameter has an option of its own; give {_OPTIONS[name]}.")
@@ -160,7 +160,7 @@ def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
     }
     parameters = load_parameters(PARAMS / "100k.yaml", **{**options.settings, **given})
     own = available_memories(parameters.own_memory, parameters.memory_timeout, parameters.models)
-    return parameters.model_copy(update={"own_memory": own})
+    return parameters.with_values(own_memory=own)
 
 
 def parse_arms(task: Task, options: TaskOptions, parameters: RunParameters) -> list[AnyArm]:
@@ -195,10 +195,10 @@ def _with_confirmation(options: Options, parameters: RunParameters, plan: TaskPl
         roles = {row.role for row in estimated.rows if row.calls}
         priced: dict[str, Priced] = {"": estimated}
         yes = confirm_calls(priced, lambda: ensure_keys(parameters, roles), parameters.confirm_cost)
-        parameters = parameters.model_copy(update={"confirm_cost": yes})
+        parameters = parameters.with_values(confirm_cost=yes)
     if options.keep_models:
         options = replace(options, models=str(write_text(options.folder / MODELS, read_text(Path(options.models)))))
-        parameters = parameters.model_copy(update={"models": options.models})
+        parameters = parameters.with_values(models=options.models)
     return options, parameters
 
 

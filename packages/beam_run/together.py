@@ -35,7 +35,7 @@ def put_together(name: str, planned: RunPlan) -> None:
     parts = {label(one): run_subdir(one) for one in planned.runs}
     summary = summary_rows(folder, parts, offline=not first.models)
     run = read_run(folder, None if planned.generated else Path(first.data))
-    written = write_page(run, protocol=first.protocol, workers=first.workers, notes={ALL: note})
+    written = write_page(run, protocol=first.judging.protocol, workers=first.workers, notes={ALL: note})
     console.print()
     if summary:
         print_rows(summary, as_json=False)

@@ -15,7 +15,7 @@ from beamlib.memory.budget import passage_tokens
 from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.rag import Rag
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS, entries, namesakes, pack
-from beamlib.params import RELEASED_FLAGS
+from beamlib.settings import RELEASED_FLAGS
 
 M1 = frozenset({"duplicate_per_message"})
 M2 = frozenset({"oldest_working_memory"})

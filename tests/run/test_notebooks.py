@@ -19,9 +19,10 @@ from beam_run.notebooks import begin
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import run_subdir
 from beamlib.llm.stored_model import CallStore
-from beamlib.params import BASE, ProtocolName, RunParameters, load_parameters, usual_parameters
+from beamlib.params import BASE, RunParameters, load_parameters, usual_parameters
 from beamlib.places import ROOT
 from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.settings import ProtocolName
 
 ALL = (*PAPER, *GENERATION, *EVALUATION, *SUITES)
 

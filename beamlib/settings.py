@@ -1,0 +1,182 @@
+"""The settings of a run by what they are about: types, bounds and meaning. Usual values are in params/base.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+RELEASED_FLAGS: Mapping[str, str] = {
+    "duplicate_per_message": "M1: RAG and working memory hold every pair once per message of its turn",
+    "oldest_working_memory": "M2: working memory is the last 100 such entries, filled oldest first",
+    "character_budgets": "M2: contexts are packed by characters // 3.5 under 14,000 (LIGHT) or 29,000 (RAG)",
+    "plan_blind_ids": "M3: a retrieved key brings the same-numbered pairs of every plan (10M)",
+    "one_vector_per_pair": "M7: all keys of a pair are embedded as one text",
+    "questions_accumulate": "M9: earlier questions stay in the long-context prompt",
+    "long_context_prompt": "M10: the long-context prompt asks for the answer alone, without a rule for what is absent",
+    "keep_markers": "M11: plan coordinates stay in the text",
+    "exact_yes": "M14: the noise filter keeps a chunk only for the bare word yes",
+}
+"""Behaviours of the released code that can be switched on one by one, with their number in the reference (M12, the
+history an extraction sees, is the released rule in both variants)."""
+
+RetrieverName = Literal["hybrid", "dense", "bm25", "splade"]
+HYBRID_BEAM_REMOVED: Final = (
+    "the retriever 'hybrid-beam' was fitted to BEAM, found no more evidence than 'hybrid' on conversations that it was "
+    "not fitted to, and is no part of this version"
+)
+ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
+
+MOST_TOKENS: Final = 2**53
+"""The largest window, which a float holds exactly."""
+
+
+class Section(BaseModel):
+    """Settings that belong together. They are read strictly and never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ChatSettings(Section):
+    """How conversations are read before anything is done with them."""
+
+    chat_variant: Literal["full", "truncated"] = Field(description="the whole chat, or the one cut for evaluation")
+    strip_markers: bool = Field(description="take the plan coordinates (->-> 1,2) out of the text")
+    errata: Literal["none", "flag", "drop"] = Field(description="what is done about questions known to be defective")
+
+
+class ContextSettings(Section):
+    """What a reader is shown, and how its tokens are counted."""
+
+    reader_window: int = Field(ge=2_000, le=MOST_TOKENS, description="tokens a reader with RAG or LIGHT accepts")
+    full_context_window: int = Field(
+        ge=0, le=MOST_TOKENS, description="tokens of a long-context reader; 0 for the backbone's own"
+    )
+    token_counter: Literal["auto", "regex-words", "cl100k"] = Field(description="counter of every token budget")
+    variant: Literal["paper", "released"] = Field(description="LIGHT and baselines as described, or as released")
+    released: list[str] = Field(description="single behaviours of the released code, by name, on top of the variant")
+
+    @field_validator("full_context_window")
+    @classmethod
+    def _none_or_enough(cls, value: int) -> int:
+        if 0 < value < 2_000:
+            raise ValueError("must be 0 for the backbone's own window, or at least 2000 tokens")
+        return value
+
+    @field_validator("released")
+    @classmethod
+    def _known_flags(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if name not in RELEASED_FLAGS:
+                known = ", ".join(RELEASED_FLAGS)
+                raise ValueError(f"{name!r:.80} is no released behaviour; the known ones are {known}")
+        return value
+
+    @property
+    def flags(self) -> frozenset[str]:
+        """The released behaviours that are on."""
+        return frozenset(RELEASED_FLAGS if self.variant == "released" else self.released)
+
+
+class RetrievalSettings(Section):
+    """What RAG and LIGHT search by."""
+
+    retriever: RetrieverName = Field(description="the index of RAG and LIGHT")
+    retrievers: list[RetrieverName] = Field(min_length=1, description="retrievers compared in notebook 08")
+    encoder: str = Field(
+        description="vectors of dense and hybrid: embedded, minilm, embedding (a role of the models file), or a "
+        "sentence-transformers model"
+    )
+    splade: str = Field(description="sparse vectors of the retriever splade: a SparseEncoder by name or folder")
+    k: int = Field(ge=1, description="retrieval budget: pairs recalled")
+    budgets: list[int] = Field(min_length=1, description="retrieval budgets compared in notebook 07")
+
+    @field_validator("budgets")
+    @classmethod
+    def _positive(cls, value: list[int]) -> list[int]:
+        if any(k < 1 for k in value) or len(set(value)) != len(value):
+            raise ValueError("budgets must be different positive integers")
+        return value
+
+    @field_validator("retriever", "retrievers", mode="before")
+    @classmethod
+    def _renamed_retriever(cls, value: object) -> object:
+        names = value if isinstance(value, list) else [value]
+        if "embedded" in names:
+            raise ValueError("the retriever 'embedded' is now called 'hybrid'")
+        if "hybrid-beam" in names:
+            raise ValueError(f"{HYBRID_BEAM_REMOVED}; use 'hybrid'")
+        return value
+
+    @field_validator("retrievers")
+    @classmethod
+    def _different_retrievers(cls, value: list[RetrieverName]) -> list[RetrieverName]:
+        if len(set(value)) != len(value):
+            raise ValueError("retrievers must be different ones")
+        return value
+
+
+class LightParameters(Section):
+    """LIGHT's own parts (paper, section 3): working memory, scratchpad, noise filter."""
+
+    working_pairs: int = Field(4, ge=0, description="z of the paper: newest pairs in working memory")
+    episodic_share: float = Field(0.45, gt=0, lt=1, description="share of LIGHT's context for retrieved pairs")
+    working_share: float = Field(0.15, gt=0, lt=1, description="share of LIGHT's context for working memory")
+    scratchpad_threshold: int = Field(30_000, ge=100, description="tokens above which the scratchpad is compressed")
+    scratchpad_target: int = Field(15_000, ge=50, description="tokens it is compressed to")
+    chunk_percentile: float = Field(80.0, ge=0, le=100, description="distances above it cut the scratchpad into chunks")
+    chunk_buffer: int = Field(1, ge=0, description="sentences on either side that a distance is measured over")
+    filter: Literal["chunkwise", "batched"] = Field(
+        "chunkwise", description="noise filter: a call per chunk and question as in the paper, or a call per question"
+    )
+
+
+class JudgeSettings(Section):
+    """How verdicts are asked for and made into scores."""
+
+    question_in_prompt: bool = Field(description="whether the judge sees the question (the released code forgets it)")
+    judge_repeats: int = Field(ge=1, le=100, description="how often every verdict is asked for, to see its spread")
+    alignment: Literal["greedy", "batched"] = Field(description="event ordering: call by call as released, or one call")
+    protocol: ProtocolName = Field(description="scoring protocol of the headline tables")
+    seed: int = Field(ge=0, description="seed of the signs that the paired test draws")
+
+
+class GenerationSettings(Section):
+    """What generated conversations rest on, and nothing that is done with conversations (paper, section 2.2)."""
+
+    generation_seed: int = Field(ge=0, description="seed that generated conversations are drawn from")
+    domain: str = Field(description="domain of generated conversations; empty: drawn in the released proportions")
+    title: str = Field(description="title of generated conversations; empty: drawn")
+    strategy: Literal["hierarchical", "sequential"] = Field(description="how 10M derives ten seeds from one")
+    reach: Literal["conversation", "batch"] = Field(description="how far back a dialogue remembers; released: batch")
+    subplans: list[int] = Field(description="N of Table 6 for general, coding and math")
+    bullets_per_subplan: list[int] = Field(description="M of Algorithm 1 for general, coding and math")
+    batches_per_subplan: list[int] = Field(description="K of Table 6 for general, coding and math")
+    questions_per_batch: list[int] = Field(description="I of Table 6 for general, coding and math")
+    recent_messages: int = Field(ge=2, description="M of Algorithm 3: messages that a dialogue keeps word for word")
+    reply_limit: int = Field(ge=0, description="delta 1: replies to the assistant's questions per turn")
+    followup_limit: int = Field(ge=0, description="delta 2: follow-up questions per turn")
+    question_output_tokens: int = Field(ge=0, description="limit of a reply with user questions; 0 for the model's own")
+    authors: str = Field(description="models file whose authors write; empty for the offline author")
+
+    @field_validator("subplans", "bullets_per_subplan", "batches_per_subplan", "questions_per_batch")
+    @classmethod
+    def _three_styles(cls, value: list[int]) -> list[int]:
+        if len(value) != 3 or min(value) < 1:
+            raise ValueError("must be three positive integers, for general, coding and math conversations")
+        return value
+
+
+YOUNGER: Final = frozenset({"filter"})
+"""Settings that records leave out where they have their usual value: older records lack them."""
+
+SECTIONS: Final[Mapping[str, type[Section]]] = {
+    "chat": ChatSettings,
+    "context": ContextSettings,
+    "retrieval": RetrievalSettings,
+    "light": LightParameters,
+    "judging": JudgeSettings,
+    "generation": GenerationSettings,
+}
+"""The sections of `beamlib.params.RunParameters`."""
