@@ -152,13 +152,15 @@ class RunParameters(BaseModel):
         """Return a setting by its own name."""
         return getattr(getattr(self, _SECTION_OF[name]) if name in _SECTION_OF else self, name)
 
-    def with_values(self, **values: Any) -> Self:
-        """Return a copy with other values, which are not validated."""
-        own = {name: value for name, value in values.items() if name not in _SECTION_OF}
-        for section in {_SECTION_OF[name] for name in values.keys() & _SECTION_OF}:
-            changes = {name: value for name, value in values.items() if _SECTION_OF.get(name) == section}
-            own[section] = getattr(self, section).model_copy(update=changes)
-        return self.model_copy(update=own)
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values by their own names; as everywhere in pydantic, these are not validated."""
+        changes: dict[str, Any] = {}
+        for name, value in (update or {}).items():
+            if section := _SECTION_OF.get(name):
+                changes[section] = changes.get(section, getattr(self, section)).model_copy(update={name: value})
+            else:
+                changes[name] = value
+        return super().model_copy(update=changes, deep=deep)
 
 
 _SECTION_OF = {name: section for section, model in SECTIONS.items() for name in model.model_fields}

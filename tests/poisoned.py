@@ -81,8 +81,8 @@ def poisoned_parameters(run: str, usual: RunParameters) -> RunParameters:
 
 def poisoned_manifest(usual: RunParameters) -> Manifest:
     """A manifest of poisoned texts, numbers where footers count."""
-    numbers = {name: value for name, value in usual.model_dump().items() if not isinstance(value, str | list)}
-    texts = {name: EVIL for name, value in usual.model_dump().items() if isinstance(value, str)}
+    numbers = {name: value for name, value in usual.flat().items() if not isinstance(value, str | list)}
+    texts = {name: EVIL for name, value in usual.flat().items() if isinstance(value, str)}
     arm = {"memory": "rag", "retriever": EVIL, "k": 5, "target": EVIL}
     return poisoned(Manifest, settings={**numbers, **texts, "arm": arm, "released": [EVIL], "judge_repeats": 2})
 

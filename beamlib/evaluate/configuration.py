@@ -35,7 +35,7 @@ def configuration(arm: Arm, parameters: RunParameters, names: Iterable[str]) -> 
     compared = [name for name in (*names, "variant", "released", "output_tokens") if name not in _WINDOWS]
     found = [*_of_arm(arm, usual), *_changed(parameters, usual, compared)]
     same_models = {name: parameters[name] for name in ("models", "backbone", "output_tokens")}
-    found += _changed(parameters, usual.with_values(**windows(usual.with_values(**same_models))), _WINDOWS)
+    found += _changed(parameters, usual.model_copy(update=windows(usual.model_copy(update=same_models))), _WINDOWS)
     found += [f"prompts={Path(parameters.prompts).name}"] if parameters.prompts else []
     return (parameters.preset, *found, *_of_models(arm, parameters, usual))
 

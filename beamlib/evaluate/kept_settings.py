@@ -48,5 +48,7 @@ def keep_settings(parameters: RunParameters) -> None:
     by_name = {"own_memory"} if set(_BY_NAME).issuperset(listed_memories(parameters.own_memory)) else set()
     nobody_elses = {name: value for name, value in NOBODY_ELSES.items() if name not in by_name}
     changes = {**nobody_elses, "models": MODELS if parameters.models else "", "prompts": "prompts" if own else ""}
-    kept = {name: value for name, value in parameters.with_values(**changes).flat().items() if name not in ELSEWHERE}
+    kept = {
+        name: value for name, value in parameters.model_copy(update=changes).flat().items() if name not in ELSEWHERE
+    }
     write_json(folder / PARAMETERS, kept)

@@ -358,7 +358,7 @@ class Task(ABC):
         others = [arm for arm in arms if self.memory(arm) != "own"]
         parts: list[tuple[Sequence[AnyArm], ResolvedParameters]] = [(others, parameters)] if others or not arms else []
         for more in range(1, len(arms) - len(others) + 1):
-            lexical = parameters.with_values(retriever="bm25", k=parameters.retrieval.k + more)
+            lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.retrieval.k + more})
             own = Arm(memory="rag", retriever="bm25", k=lexical.retrieval.k) if isinstance(arms[0], Arm) else "rag"
             parts.append(([own], lexical))
         return parts

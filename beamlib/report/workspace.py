@@ -168,7 +168,7 @@ class Workspace:
         are handed no gold.
         """
         changes = {} if conversations is None else {"conversations": conversations}
-        return results(self.parameters.with_values(**changes), experiment)
+        return results(self.parameters.model_copy(update=changes), experiment)
 
     def read_light(self, conversation: Conversation) -> Light | None:
         """LIGHT's reading of a conversation, which all of its variants share; the models stay open until the end.
@@ -348,9 +348,8 @@ def _rooted(parameters: RunParameters) -> RunParameters:
     by_name = {*EVOLVING, *ADAPTERS}.issuperset(listed_memories(parameters.own_memory))
     if by_name or parameters.own_memory.startswith(PROCESS):  # no file
         given.pop("own_memory", None)
-    return parameters.with_values(
-        **{name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
-    )
+    rooted = {name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
+    return parameters.model_copy(update=rooted)
 
 
 def of_run(parameters: RunParameters) -> RunParameters:
@@ -361,7 +360,7 @@ def of_run(parameters: RunParameters) -> RunParameters:
     if kept.exists() and not there:
         raise UserError(f"{kept.parent}: it was made on conversations from elsewhere; name their folder in 'data'.")
     number = read_json(kept)["conversations"] if kept.exists() else there
-    return parameters.with_values(conversations=number or 1)
+    return parameters.model_copy(update={"conversations": number or 1})
 
 
 def finished_conversations(parameters: RunParameters) -> int:

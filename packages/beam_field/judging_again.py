@@ -147,7 +147,7 @@ class _Part:
             arm.copy_answers()
         if self.parameters.models:
             load_models(Path(self.parameters.models)).save(self.arms[0].folder.parent)
-        parameters = self.parameters.with_values(confirm_cost=confirmed)
+        parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
         by_name = {arm.source_manifest.arm: arm for arm in self.arms}
         jobs = [JudgeJob(key, own, judge_arms, parameters, command=self.command) for key, own in self.pending.items()]
         with closing(run_jobs([jobs], f"{parameters.size}: judging {self.name}", parameters)) as done:

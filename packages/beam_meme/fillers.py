@@ -285,7 +285,7 @@ def offline_conversations(domain: Domain, seed: int) -> Iterator[tuple[str, list
 def _story(parameters: RunParameters, domain: Domain, number: int) -> Story:
     known = [name for name in general_domains() if name in banks()]
     category = "Coding" if domain == "software_project" else known[(number - 1) % len(known)]
-    story = make_story(parameters.with_values(domain=category), number)
+    story = make_story(parameters.model_copy(update={"domain": category}), number)
     start = _FIRST_DAY + timedelta(7 * (number - 1))
     return replace(story, timeline=Timeline(start, start + (story.timeline.end - story.timeline.start)))
 

@@ -95,7 +95,7 @@ def _plans(study: Study, parameters: RunParameters) -> dict[str, TaskPlan]:
     `ENOUGH`. Generated episodes are shown to the stand-in alone.
     """
     if study.generated:
-        parameters = parameters.with_values(models="", backbone="")
+        parameters = parameters.model_copy(update={"models": "", "backbone": ""})
     most = parameters.conversations or (0 if parameters.models else ENOUGH)
     plans = {}
     for variant, loaded in study.sets.items():

@@ -132,7 +132,7 @@ def own_runs(study: Study, parameters: RunParameters) -> dict[str, ScoredModel]:
     if parameters.memorycode:
         items = shown_dialogues(study.items, parameters)
     else:
-        parameters = parameters.with_values(models="", backbone="")
+        parameters = parameters.model_copy(update={"models": "", "backbone": ""})
         items = choose_dialogues(study.items, parameters.conversations)
     plan = _plan(items, parameters)
     run_task(plan, quiet=True)

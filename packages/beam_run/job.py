@@ -99,7 +99,7 @@ class RunPlan:
 
     def agreed(self, changes: Mapping[str, Any]) -> RunPlan:
         """Apply changes to the parameters that follow from the user's confirmation."""
-        runs = [parameters.with_values(**changes) for parameters in self.runs]
+        runs = [parameters.model_copy(update=changes) for parameters in self.runs]
         return replace(self, runs=runs, suites=[suite.agreed(changes) for suite in self.suites])
 
 
@@ -129,7 +129,7 @@ def plan(job: Job, place: Path) -> RunPlan:
         for backbone in job.backbones or [""]
     ]  # fmt: skip
     own = available_memories(places["own_memory"], runs[0].memory_timeout, runs[0].models)
-    runs = [parameters.with_values(own_memory=own) for parameters in runs]
+    runs = [parameters.model_copy(update={"own_memory": own}) for parameters in runs]
     shown = ",".join(memory for memory in listed_memories(own) if memory not in EVOLVING)  # those are BEAM's alone
     for parameters in runs:  # an encoder that cannot be had should show before anything is done
         check_encoder(parameters)
@@ -240,7 +240,7 @@ def _estimates(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estim
     estimates: list[tuple[RunParameters, Estimate]] = []
     counted: set[Size] = set()
     for parameters in planned.runs:
-        here = parameters.with_values(data=str(data))
+        here = parameters.model_copy(update={"data": str(data)})
         estimated = estimate(here, arms_of(here, experiments(here)))
         # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
         if parameters.size in counted and parameters.calls != "refresh":

@@ -70,7 +70,7 @@ def _of_trial(parameters: RunParameters, notebook: str) -> RunParameters:
     if not data and parameters.generated.is_dir() and not changes.keys() & {*OF_GENERATION}:
         parameters = of_run(parameters)
         data = parameters.generated.as_posix()
-    return parameters.with_values(run=trial.as_posix(), data=data)
+    return parameters.model_copy(update={"run": trial.as_posix(), "data": data})
 
 
 _NO_TIER = (PUBLISHED, FIELD_PART, *SUITES)
@@ -105,7 +105,7 @@ def _with_conversations(parameters: RunParameters) -> RunParameters:
         if costs := generation.estimate():
             print(costs.render())
         generation.make()
-    return parameters.with_values(data=parameters.generated.as_posix())
+    return parameters.model_copy(update={"data": parameters.generated.as_posix()})
 
 
 def _print_estimate(work: Workspace, *experiments: str) -> None:

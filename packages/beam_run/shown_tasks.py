@@ -102,7 +102,9 @@ class Suite:
 
     def agreed(self, changes: Mapping[str, Any]) -> Suite:
         """With `changes` of the parameters once there is a yes, where models are asked."""
-        return replace(self, parameters=[one.with_values(**changes) if one.models else one for one in self.parameters])
+        return replace(
+            self, parameters=[one.model_copy(update=changes) if one.models else one for one in self.parameters]
+        )
 
     def ask(self) -> None:
         """Ask the models what the notebook shows, in all backbones; what is on file is not asked again."""

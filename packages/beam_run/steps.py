@@ -169,7 +169,7 @@ def _shown(parameters: RunParameters) -> RunParameters:
     """Return parameters for the notebooks, which replay only; paths are as typed in the repository."""
     changes: dict[str, object] = {"calls": "replay"} if parameters.models or parameters.generation.authors else {}
     places = {name: from_root(found) for name in ("data", "run") if (found := parameters[name])}
-    return parameters.with_values(**{**changes, **places, "confirm_cost": False})
+    return parameters.model_copy(update={**changes, **places, "confirm_cost": False})
 
 
 def notebooks(job: Job, planned: RunPlan) -> None:

@@ -160,7 +160,7 @@ def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
     }
     parameters = load_parameters(PARAMS / "100k.yaml", **{**options.settings, **given})
     own = available_memories(parameters.own_memory, parameters.memory_timeout, parameters.models)
-    return parameters.with_values(own_memory=own)
+    return parameters.model_copy(update={"own_memory": own})
 
 
 def parse_arms(task: Task, options: TaskOptions, parameters: RunParameters) -> list[AnyArm]:
@@ -195,10 +195,10 @@ def _with_confirmation(options: Options, parameters: RunParameters, plan: TaskPl
         roles = {row.role for row in estimated.rows if row.calls}
         priced: dict[str, Priced] = {"": estimated}
         yes = confirm_calls(priced, lambda: ensure_keys(parameters, roles), parameters.confirm_cost)
-        parameters = parameters.with_values(confirm_cost=yes)
+        parameters = parameters.model_copy(update={"confirm_cost": yes})
     if options.keep_models:
         options = replace(options, models=str(write_text(options.folder / MODELS, read_text(Path(options.models)))))
-        parameters = parameters.with_values(models=options.models)
+        parameters = parameters.model_copy(update={"models": options.models})
     return options, parameters
 
 

@@ -134,7 +134,7 @@ def test_a_notebook_calls_nothing_without_a_yes(
     assert not parameters.confirm_cost
     # The cells as they are, without the seconds that a kernel takes to start: they end at the first call.
     cells = [cell for cell in read_json(NOTEBOOKS / f"{name}.ipynb")["cells"] if cell["cell_type"] == "code"]
-    space = parameters.model_dump()
+    space = parameters.flat()
     with pytest.raises(UserError, match="would be called, and nothing is called before confirm_cost is true"):
         for cell in cells[1:]:
             exec("".join(cell["source"]), space)

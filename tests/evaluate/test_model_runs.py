@@ -295,7 +295,7 @@ class Driver:
 
     def begin(self, settings: RunParameters, target: Path) -> int:
         """Start a process; its number."""
-        values = {"parameters": settings.model_dump(), "arms": [arm.model_dump() for arm in ARMS]}
+        values = {"parameters": settings.flat(), "arms": [arm.model_dump() for arm in ARMS]}
         self._file.write_text(json.dumps({**values, "target": str(target)}))
         self._to.write(f"{self._file}\n".encode())
         return int(self._from.readline())
@@ -376,7 +376,7 @@ if __name__ == "__main__":
 
 def whole(settings: RunParameters, folder: Path, patience: float = 25.0) -> subprocess.Popen[str]:
     """A run as the command makes it, worker processes included, in a session of its own."""
-    values = {"parameters": settings.model_dump(), "arms": [arm.model_dump() for arm in ARMS]}
+    values = {"parameters": settings.flat(), "arms": [arm.model_dump() for arm in ARMS]}
     (folder / "values.json").write_text(json.dumps(values))
     (folder / "whole.py").write_text(WHOLE)  # a file: worker processes import their parent's main module
     command = [sys.executable, str(folder / "whole.py"), str(folder / "values.json"), str(patience)]

@@ -65,7 +65,10 @@ def said(arms: tuple[Arm, ...], parameters: RunParameters) -> str:
 def test_long_context_has_the_window_of_its_backbone(repo_root: Path, size: str, backbone: str, window: int) -> None:
     models = str(repo_root / "params/models.yaml")
     found = resolved(loaded(repo_root, size, models=models, backbone=backbone))
-    assert (found.full_context_window, found.reader_window) == (window, 32_768 if "qwen" in backbone else 131_072)
+    assert (found.context.full_context_window, found.context.reader_window) == (
+        window,
+        32_768 if "qwen" in backbone else 131_072,
+    )
     assert resolved(found).full_context_window == window
     capped = loaded(repo_root, size, models=models, backbone=backbone, full_context_window=100_000)
     assert resolved(capped).full_context_window == 100_000
@@ -75,8 +78,8 @@ def test_a_window_is_never_more_than_the_endpoint_has(repo_root: Path, tmp_path:
     yarn = {"full-context": {"context_window": 40_000, "max_output_tokens": 5_024}, "light": {"context_window": 20_000}}
     models = models_file(tmp_path / "models.yaml", "http://127.0.0.1:9/v1", methods=yarn)
     found = resolved(loaded(repo_root, models=str(models), full_context_window=60_000))
-    assert found.full_context_window == 36_000  # room for a reply of five thousand tokens is kept
-    assert found.reader_window == 20_000  # RAG's as well, though it has more: both get the same
+    assert found.context.full_context_window == 36_000  # room for a reply of five thousand tokens is kept
+    assert found.context.reader_window == 20_000  # RAG's as well, though it has more: both get the same
     assert resolved(loaded(repo_root)).full_context_window == 131_072  # the stand-in's
     for value in (1, 1_999):
         with pytest.raises(UserError, match=r"full_context_window.*must be 0 for the backbone's own window") as caught:
@@ -131,7 +134,7 @@ def test_main_questions_have_the_limit_of_section_4_1(repo_root: Path) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_papers_configuration_is_one_word(repo_root: Path, size: str) -> None:
-    usual, paper = loaded(repo_root, size).model_dump(), loaded(repo_root, size, preset="paper").model_dump()
+    usual, paper = loaded(repo_root, size).flat(), loaded(repo_root, size, preset="paper").flat()
     changed = {name: value for name, value in paper.items() if value != usual[name]}
     assert changed == yaml.safe_load((repo_root / "params/paper.yaml").read_text())
     assert changed["encoder"] == "BAAI/bge-small-en-v1.5" and changed["retrievers"] == ["dense", "splade"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ def check_that_one_part_changes(loaded: Loaded, every: int = 3) -> None:
     questions = [probe.question for probe in loaded.probes[::every]]
 
     def contexts(**switches: Any) -> list[str]:
-        recollections = base.variant(replace(base.settings, **switches)).recall_all(questions)
+        recollections = base.variant(base.settings.model_copy(update=switches)).recall_all(questions)
         assert all(recollection.cuts == NO_CUTS for recollection in recollections)
         return [recollection.context for recollection in recollections]
 

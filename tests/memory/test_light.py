@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ def test_without_the_filter_every_chunk_is_kept_and_no_call_made(bakery: Convers
     kept = light.recall(QUESTIONS[0])
     assert 0 in kept.parts["scratchpad"] and len(kept.parts["scratchpad"]) < 32
     calls = len(model.asked)
-    everything = light.variant(replace(SETTINGS, use_filter=False)).recall(QUESTIONS[0])
+    everything = light.variant(SETTINGS.model_copy(update={"use_filter": False})).recall(QUESTIONS[0])
     assert len(model.asked) == calls
     assert set(everything.parts["scratchpad"]) == set(range(32))
     assert everything.parts["episodic"] == kept.parts["episodic"]
@@ -98,16 +97,16 @@ def test_variants_share_one_reading(bakery: Conversation, make_model: Any) -> No
     light.ingest(bakery)
     asked = len(model.asked)
     assert asked == 2 * len(bakery.pairs)
-    one = light.variant(replace(SETTINGS, k=1))
-    sparse = light.variant(replace(SETTINGS, retriever="bm25"))
+    one = light.variant(SETTINGS.model_copy(update={"k": 1}))
+    sparse = light.variant(SETTINGS.model_copy(update={"retriever": "bm25"}))
     assert len(model.asked) == asked
     assert len(one.recall(QUESTIONS[0]).parts["episodic"]) == 2
     assert sparse.name == "light-bm25-k3-working-pairs-2"
-    alone = Light(make_model(), replace(SETTINGS, retriever="bm25"))
+    alone = Light(make_model(), SETTINGS.model_copy(update={"retriever": "bm25"}))
     alone.ingest(bakery)
     assert [sparse.recall(q) for q in QUESTIONS] == [alone.recall(q) for q in QUESTIONS]
     with pytest.raises(ValueError, match="scratchpad_target=15000 where scratchpad_target is 9000"):
-        light.variant(replace(SETTINGS, scratchpad_target=9_000))
+        light.variant(SETTINGS.model_copy(update={"scratchpad_target": 9_000}))
     with pytest.raises(RuntimeError, match="call ingest first"):
         Light(make_model()).variant(SETTINGS)
 

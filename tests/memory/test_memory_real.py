@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,7 +51,7 @@ def test_the_pad_is_compressed_on_real_notes(loaded: Loaded) -> None:
 
 def test_every_budget_of_table_9_gives_its_pairs(loaded: Loaded, light: Light) -> None:
     for k in (5, 10, 15, 20):
-        variant = light.variant(replace(light.settings, k=k))
+        variant = light.variant(light.settings.model_copy(update={"k": k}))
         for probe in loaded.probes[:5]:
             recollection = variant.recall(probe.question)
             assert len(recollection.parts["episodic"]) == 2 * k

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,7 +106,9 @@ def test_character_budgets_of_light(make_model: Any, make_conversation: Callable
     recollection = _light(make_model, conversation, settings).recall("topic5")
     assert recollection.parts["episodic"][:2] == (10, 11) and len(recollection.parts["episodic"]) == 4
     assert recollection.parts["working"] == (0, 1, 2, 3)
-    newest = _light(make_model, conversation, replace(settings, released=CHARACTERS, working_pairs=3)).recall("topic5")
+    newest = _light(
+        make_model, conversation, settings.model_copy(update={"released": CHARACTERS, "working_pairs": 3})
+    ).recall("topic5")
     assert newest.parts["working"] == (10, 11, 12, 13)  # four pairs fit: two retrieved and two of the newest three
     assert newest.cuts.pairs_dropped == 0
 
@@ -150,7 +151,8 @@ def test_m3_brings_the_pairs_of_the_same_place_in_every_plan(make_model: Any) ->
     assert [pair.user.id for pair in light.retrieved(question)] == [4, 10]
     assert light.recall(question).parts["episodic"] == (4, 5, 10, 11)
     assert [
-        pair.user.id for pair in light.variant(replace(light.settings, released=frozenset())).retrieved(question)
+        pair.user.id
+        for pair in light.variant(light.settings.model_copy(update={"released": frozenset()})).retrieved(question)
     ] == [4]
     everything = [pair.user.id for pair in light.retrieved(question, 6)]
     assert sorted(everything) == [0, 2, 4, 6, 8, 10]
@@ -167,7 +169,7 @@ def test_m7_embeds_the_keys_of_a_pair_as_one_text(
     light = _light(make_model, conversation, settings, episodic_keys=reply)
     question = "the oven is from Lyon"
     assert light.retrieved(question)[0].user.content == "u0"
-    assert light.variant(replace(settings, released=M7)).retrieved(question)[0].user.content == "u2"
+    assert light.variant(settings.model_copy(update={"released": M7})).retrieved(question)[0].user.content == "u2"
     assert light.keys[0] == tuple(keys["u0"])
 
 
@@ -177,6 +179,6 @@ def test_m14_wants_the_bare_word(make_model: Any, bakery: Conversation) -> None:
     settings = LightSettings(k=1, use_retrieval=False, use_working=False, chunk_percentile=0.0)
     light = _light(make_model, bakery, settings, scratchpad_filter=reply)
     tolerant = light.recall("?").context
-    exact = light.variant(replace(settings, released=M14)).recall("?").context
+    exact = light.variant(settings.model_copy(update={"released": M14})).recall("?").context
     assert all(word in tolerant for word in replies)
     assert "Gerda" in exact and "Lyon" not in exact and "rent" not in exact

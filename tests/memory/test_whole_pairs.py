@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,7 +57,7 @@ def test_records_count_the_retrieved_pairs_that_a_search_does_not_find(
     light.ingest(make_conversation(turns))
     cuts = []
     for k in range(1, 15):
-        variant = light.variant(replace(light.settings, k=k))
+        variant = light.variant(light.settings.model_copy(update={"k": k}))
         recollection = variant.recall("kiln item19 clay")
         pairs = [passage(pair) for pair in variant.retrieved("kiln item19 clay")]
         found = [item.text in recollection.context for item in pairs]

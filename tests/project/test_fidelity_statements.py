@@ -65,7 +65,7 @@ DEFAULTS: Mapping[str, object] = {
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_a_parameter_is_the_papers_by_default_and_in_the_preset(size: Size, name: str) -> None:
-    assert getattr(usual_parameters(size), name) == getattr(paper(size), name) == DEFAULTS[name]
+    assert usual_parameters(size)[name] == paper(size)[name] == DEFAULTS[name]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -113,7 +113,7 @@ WRITERS: Mapping[str, tuple[str, float]] = {
 def test_a_prompt_goes_to_the_model_that_the_paper_names(prompt_id: str) -> None:
     parameters, role = paper(), str(prompt_file(prompt_id).role)
     evaluating = endpoints(parameters)
-    found = evaluating.get(role) or load_models(Path(parameters.authors)).authors[role]  # type: ignore[index]
+    found = evaluating.get(role) or load_models(Path(parameters.generation.authors)).authors[role]  # type: ignore[index]
     model, temperature = WRITERS[prompt_id]
     assert (found.model.rpartition("/")[2].removesuffix("-Instruct-Turbo"), found.temperature) == (model, temperature)
     assert EndpointModel(role, found).request(_filled(prompt_id))["temperature"] == temperature
@@ -124,7 +124,7 @@ def _filled(prompt_id: str) -> Prompt:
 
 
 def test_the_default_asks_no_language_model_and_the_preset_asks_one_in_every_role() -> None:
-    assert endpoints(usual_parameters("100K")) == {} and not usual_parameters("100K").authors
+    assert endpoints(usual_parameters("100K")) == {} and not usual_parameters("100K").generation.authors
     assert {"reader", "memory", "compressor", "judge", "aligner"} <= set(endpoints(paper()))
     preset = usual_parameters("100K", preset="paper")
     assert (preset.models, preset.authors) == ("params/models.yaml", "params/models.yaml")
@@ -146,8 +146,8 @@ def test_every_backbone_reads_at_temperature_0(backbone: str) -> None:
 )
 def test_the_preset_has_the_windows_of_section_4_1(backbone: str, least: int, most: int) -> None:
     parameters = resolved(paper(backbone=backbone))
-    assert least <= parameters.full_context_window <= most
-    assert parameters.reader_window == 32_768
+    assert least <= parameters.context.full_context_window <= most
+    assert parameters.context.reader_window == 32_768
 
 
 def test_the_ablations_of_the_preset_are_with_qwen() -> None:
@@ -255,9 +255,9 @@ def test_faiss_is_used_by_dense_search_alone(
     plain = faiss.IndexFlatIP
     monkeypatch.setattr(faiss, "IndexFlatIP", lambda dim: built.append(dim) or plain(dim))
     parameters = paper() if preset == "paper" else usual_parameters("100K")
-    rag = Rag(k=5, retriever=parameters.retriever)  # by the shipped vectors: the model's need a download
+    rag = Rag(k=5, retriever=parameters.retrieval.retriever)  # by the shipped vectors: the model's need a download
     rag.ingest(example)
-    EpisodicIndex(example, [[pair.user.content] for pair in example.pairs], parameters.retriever)
+    EpisodicIndex(example, [[pair.user.content] for pair in example.pairs], parameters.retrieval.retriever)
     assert len(built) == (2 if preset == "paper" else 0)
 
 

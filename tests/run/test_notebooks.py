@@ -19,8 +19,8 @@ from beam_run.notebooks import begin
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import run_subdir
 from beamlib.llm.stored_model import CallStore
-from beamlib.params import BASE, RunParameters, load_parameters, usual_parameters
-from beamlib.places import ROOT
+from beamlib.params import BASE, FIELDS, RunParameters, load_parameters, usual_parameters
+from beamlib.places import PARAMS, ROOT
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.settings import ProtocolName
 
@@ -77,16 +77,16 @@ def test_few_names_from_few_modules() -> None:
 def test_the_stronger_value_wins() -> None:
     """base < size file < settings < cell, where a cell's usual value counts as not set."""
     cell = {"size": "10M", "k": 5, "settings": {}}
-    assert begin(cell).parameters.subplans == [10, 10, 10]
-    assert begin(cell | {"settings": {"subplans": [2, 2, 2], "k": 15}}).parameters.subplans == [2, 2, 2]
-    assert begin(cell | {"settings": {"k": 15}}).parameters.k == 15
-    assert begin(cell | {"settings": {"k": 15}, "k": 20}).parameters.k == 20
-    assert begin(cell | {"settings": {"preset": "paper"}}).parameters.retriever == "dense"
+    assert begin(cell).parameters.generation.subplans == [10, 10, 10]
+    assert begin(cell | {"settings": {"subplans": [2, 2, 2], "k": 15}}).parameters.generation.subplans == [2, 2, 2]
+    assert begin(cell | {"settings": {"k": 15}}).parameters.retrieval.k == 15
+    assert begin(cell | {"settings": {"k": 15}, "k": 20}).parameters.retrieval.k == 20
+    assert begin(cell | {"settings": {"preset": "paper"}}).parameters.retrieval.retriever == "dense"
 
 
 def test_papermill_passes_settings_as_text() -> None:
     cell = {"size": "100K", "settings": '{"k": 15}'}
-    assert begin(cell).parameters.k == 15
+    assert begin(cell).parameters.retrieval.k == 15
     with pytest.raises(UserError, match=r"pass a mapping: papermill -y 'settings: \{k: 10\}'"):
         begin(cell | {"settings": "k"})
 
@@ -205,10 +205,10 @@ def test_every_protocol_can_be_chosen() -> None:
 
 
 def test_parameters_are_documented() -> None:
-    assert all(
-        field.description or name in ("chat_variant", "strip_markers", "errata", "retriever")
-        for name, field in RunParameters.model_fields.items()
-    )
+    assert all(field.description for field in FIELDS.values())
+    base = load_parameters(PARAMS / BASE)
+    usual = {name: field.default for name, field in FIELDS.items() if not field.is_required()}
+    assert len(usual) == 8 and usual == {name: base[name] for name in usual}
 
 
 def test_a_run_folder_that_is_data_is_refused(tmp_path: Path) -> None:
