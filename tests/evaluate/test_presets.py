@@ -65,13 +65,11 @@ def said(arms: tuple[Arm, ...], parameters: RunParameters) -> str:
 def test_long_context_has_the_window_of_its_backbone(repo_root: Path, size: str, backbone: str, window: int) -> None:
     models = str(repo_root / "params/models.yaml")
     found = resolved(loaded(repo_root, size, models=models, backbone=backbone))
-    assert (found.context.full_context_window, found.context.reader_window) == (
-        window,
-        32_768 if "qwen" in backbone else 131_072,
-    )
-    assert resolved(found).full_context_window == window
+    reader = 32_768 if "qwen" in backbone else 131_072
+    assert (found.context.full_context_window, found.context.reader_window) == (window, reader)
+    assert resolved(found).context.full_context_window == window
     capped = loaded(repo_root, size, models=models, backbone=backbone, full_context_window=100_000)
-    assert resolved(capped).full_context_window == 100_000
+    assert resolved(capped).context.full_context_window == 100_000
 
 
 def test_a_window_is_never_more_than_the_endpoint_has(repo_root: Path, tmp_path: Path) -> None:
@@ -80,7 +78,7 @@ def test_a_window_is_never_more_than_the_endpoint_has(repo_root: Path, tmp_path:
     found = resolved(loaded(repo_root, models=str(models), full_context_window=60_000))
     assert found.context.full_context_window == 36_000  # room for a reply of five thousand tokens is kept
     assert found.context.reader_window == 20_000  # RAG's as well, though it has more: both get the same
-    assert resolved(loaded(repo_root)).full_context_window == 131_072  # the stand-in's
+    assert resolved(loaded(repo_root)).context.full_context_window == 131_072  # the stand-in's
     for value in (1, 1_999):
         with pytest.raises(UserError, match=r"full_context_window.*must be 0 for the backbone's own window") as caught:
             loaded(repo_root, full_context_window=value)
@@ -138,7 +136,7 @@ def test_the_papers_configuration_is_one_word(repo_root: Path, size: str) -> Non
     changed = {name: value for name, value in paper.items() if value != usual[name]}
     assert changed == yaml.safe_load((repo_root / "params/paper.yaml").read_text())
     assert changed["encoder"] == "BAAI/bge-small-en-v1.5" and changed["retrievers"] == ["dense", "splade"]
-    assert loaded(repo_root, size, preset="paper", k=15, encoder="mine").k == 15
+    assert loaded(repo_root, size, preset="paper", k=15, encoder="mine").retrieval.k == 15
 
 
 def test_a_preset_that_cannot_be_had_is_one_sentence(repo_root: Path, tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
+from beam_run.plugins import register_packages
+register_packages()
 if __name__ == "__main__":
     root, run, name, models, calls = sys.argv[1:]
     chosen = load_parameters(

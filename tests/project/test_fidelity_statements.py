@@ -127,7 +127,7 @@ def test_the_default_asks_no_language_model_and_the_preset_asks_one_in_every_rol
     assert endpoints(usual_parameters("100K")) == {} and not usual_parameters("100K").generation.authors
     assert {"reader", "memory", "compressor", "judge", "aligner"} <= set(endpoints(paper()))
     preset = usual_parameters("100K", preset="paper")
-    assert (preset.models, preset.authors) == ("params/models.yaml", "params/models.yaml")
+    assert (preset.models, preset.generation.authors) == ("params/models.yaml", "params/models.yaml")
 
 
 @pytest.mark.parametrize("backbone", ["qwen2.5-32b-awq", "llama-4-maverick-fp8", "gemini-2.0-flash", "gpt-4.1-nano"])

@@ -130,10 +130,10 @@ def test_the_parameter_files_agree_with_the_notebooks(repo_root: Path) -> None:
 
 
 def test_a_size_file_holds_what_the_size_changes_with_its_reason(repo_root: Path) -> None:
-    usual = load_parameters(repo_root / "params" / BASE).model_dump()
+    usual = load_parameters(repo_root / "params" / BASE).flat()
     for size in ("100k", "500k", "1m", "10m"):
         path = repo_root / f"params/{size}.yaml"
-        values = load_parameters(path).model_dump()
+        values = load_parameters(path).flat()
         changed = {name for name in values if values[name] != usual[name]}
         held = yaml.safe_load(path.read_text())
         assert held.pop("size") == values["size"] and set(held) <= {"settings"}
