@@ -232,7 +232,7 @@ def cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]]], basi
                 system,
                 *(_dollars(part, NOTHING if block == PUBLISHED else "unknown") for part in parts),
                 _dollars(whole),
-                f"{whole / least:.1f}" if whole is not None and (least := cheapest[block]) else NOTHING,
+                f"{whole / least:.1f}" if whole and (least := cheapest[block]) else NOTHING,
                 _dollars(total, NOTHING if block == PUBLISHED else "unknown"),
             )
             for block, system, parts, whole, total in rows

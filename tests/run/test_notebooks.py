@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import runpy
 import shutil
 from pathlib import Path
 from typing import Any, get_args
@@ -204,8 +205,10 @@ def test_every_protocol_can_be_chosen() -> None:
     assert get_args(ProtocolName) == tuple(PROTOCOLS)
 
 
-def test_parameters_are_documented() -> None:
+def test_parameters_are_documented(repo_root: Path) -> None:
     assert all(field.description for field in FIELDS.values())
+    reference = runpy.run_path(str(repo_root / "scripts/parameter_reference.py"))["reference"]()
+    assert (repo_root / "docs/parameters.md").read_text() == reference
     base = load_parameters(PARAMS / BASE)
     usual = {name: field.default for name, field in FIELDS.items() if not field.is_required()}
     assert len(usual) == 8 and usual == {name: base[name] for name in usual}
