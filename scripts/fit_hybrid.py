@@ -27,7 +27,7 @@ from beamlib.memory.episodic import episodic_documents
 from beamlib.memory.extraction import extract, extraction_prompts, keys_of_pairs
 from beamlib.memory.rag import pair_document
 from beamlib.retrieval import embedded_encoder
-from beamlib.retrieval.hybrid import SESSION, WEIGHTS, HybridIndex, with_session
+from beamlib.retrieval.hybrid import HYBRID_WEIGHTS, SESSION, HybridIndex, with_session
 
 FITTED = ("500K-1", "500K-2")
 """What the fit sees besides 100K."""
@@ -88,13 +88,13 @@ def asked_of(loaded: Loaded, memory: str) -> list[Asked]:
         evidence = loaded.gold[probe.id].evidence
         if evidence:
             signals = index.signals(probe.question)
-            columns = np.stack([signals[name] for name in WEIGHTS], axis=1).astype(np.float64)
+            columns = np.stack([signals[name] for name in HYBRID_WEIGHTS], axis=1).astype(np.float64)
             found.append(Asked(conversation.id, columns, sessions, ids, evidence))
     return found
 
 
 def fit(questions: Sequence[Asked]) -> Vector:
-    """The weights that maximise the mean log share of the cited pairs, in the order of `WEIGHTS`."""
+    """The weights that maximise the mean log share of the cited pairs, in the order of `HYBRID_WEIGHTS`."""
 
     def loss(weights: Vector) -> tuple[float, Vector]:
         value, slope = 0.0, np.zeros(len(weights))
@@ -108,8 +108,8 @@ def fit(questions: Sequence[Asked]) -> Vector:
         value, slope = value + PENALTY * float(weights @ weights), slope + 2 * PENALTY * weights
         return value / len(questions), slope / len(questions)
 
-    start = np.full(len(WEIGHTS), 0.2)
-    done = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(WEIGHTS))
+    start = np.full(len(HYBRID_WEIGHTS), 0.2)
+    done = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(HYBRID_WEIGHTS))
     return np.asarray(done.x)
 
 
@@ -150,15 +150,15 @@ def main() -> None:
             questions += asked_of(loaded, memory)
     seen = [one for one in asked["light"] if one.conversation.startswith("100K-") or one.conversation in FITTED]
     everything = fit(seen)
-    print("fit:", {name: round(float(value), 3) for name, value in zip(WEIGHTS, everything, strict=True)})
+    print("fit:", {name: round(float(value), 3) for name, value in zip(HYBRID_WEIGHTS, everything, strict=True)})
     left_out = {
         name: fit([one for one in seen if one.conversation != name])
         for name in tqdm({one.conversation: None for one in seen}, unit="fit")
     }
-    shipped = np.array(list(WEIGHTS.values()))
+    shipped = np.array(list(HYBRID_WEIGHTS.values()))
     alike = np.full(len(shipped), shipped.mean())
     undetected = np.array(
-        [0.0 if name in ("instruction", "preference") else weight for name, weight in WEIGHTS.items()]
+        [0.0 if name in ("instruction", "preference") else weight for name, weight in HYBRID_WEIGHTS.items()]
     )
     for memory, questions in asked.items():
         show(f"{memory}, shipped weights", questions, lambda name: shipped)

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from beamlib.data.checked_json import Log, check_data_text, expect, is_a, need, show
 from beamlib.data.conversations import Batch, Marker, Message, MessageKind, Role, Turn
-from beamlib.data.markers import ARROW, STRAY, VARIANTS, index_marker, split_marker, strip_stray
+from beamlib.data.markers import ARROW, MARKER_FORMS, STRAY, index_marker, split_marker, strip_stray
 
 DEGENERATE = 50_000
 """Characters from which a message is noted as degenerate. The median pair has about 4,000; the known runaway answers
@@ -61,7 +61,7 @@ class ChatParser:
 
     def removed_by_variant(self) -> dict[str, int]:
         """Count the removed markers in the order of the table in `markers`, stray markers last."""
-        return {name: self.removed[name] for name in (*VARIANTS, STRAY) if self.removed[name]}
+        return {name: self.removed[name] for name in (*MARKER_FORMS, STRAY) if self.removed[name]}
 
     def _batch(self, raw: Any, number: int, plan: int, log: Log) -> Batch:
         if raw is None:

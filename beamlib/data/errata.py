@@ -15,7 +15,7 @@ from beamlib.data.gold import Ability
 from beamlib.errors import UserError
 from beamlib.files import read_text, sha256
 
-Kind = Literal["answer", "rubric", "evidence"]
+DefectKind = Literal["answer", "rubric", "evidence"]
 Detector = Literal[
     "interval", "reference_rubric", "foreign_rubric", "figure_not_cited", "date_not_said", "one_source", "order",
     "only_n_items", "shared_reference", "twin_rubric", "similar_question",
@@ -41,7 +41,7 @@ class Erratum(BaseModel):
 
     question_id: str = Field(pattern=r"^(100K|500K|1M|10M)-[1-9][0-9]*-q[0-9]{2}$")
     ability: Ability
-    kind: Kind
+    kind: DefectKind
     spoils_score: bool
     question_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     defect: str = Field(min_length=20)

@@ -19,7 +19,7 @@ from beamlib.data.released_layout import Parts, read_question_file, read_release
 from beamlib.data.sources import Source
 from beamlib.files import sha256, to_json
 
-PAPER = Treatment()
+PAPER_TREATMENT = Treatment()
 """The default treatment: the chats that the paper evaluated, markers stripped, known defects flagged."""
 
 
@@ -44,7 +44,7 @@ class Loaded:
     files: tuple[DataFile, ...]
 
 
-def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
+def load(source: Source, treatment: Treatment = PAPER_TREATMENT) -> Loaded:
     """Load one conversation.
 
     Raises:
@@ -93,7 +93,7 @@ def load_questions(source: Source) -> tuple[tuple[Probe, ...], dict[str, Gold], 
 
 def readable(
     sources: Iterable[Source],
-    treatment: Treatment = PAPER,
+    treatment: Treatment = PAPER_TREATMENT,
     *,
     skip_broken: bool = False,
     left_out: dict[str, str] | None = None,

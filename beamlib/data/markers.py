@@ -27,7 +27,7 @@ from beamlib.data.conversations import Marker
 ARROW = "->->"
 STRAY = "stray"
 """The name under which `Conversation.removed` counts markers outside main questions and surplus ones inside."""
-VARIANTS = ("i,j", "i,N/A", "i,", "i,(remark)", "i,j+text", "i,j,k", "i,label", "i,j)", "i,j) label", "other")
+MARKER_FORMS = ("i,j", "i,N/A", "i,", "i,(remark)", "i,j+text", "i,j,k", "i,label", "i,j)", "i,j) label", "other")
 
 INDEX = "index"
 """The variant of a marker that is in the field `index` alone, as in generated conversations."""

@@ -51,7 +51,7 @@ OTHER_VERSION = "the file was not written by this version, delete the folder and
 _SHARE_OF_TIME = 10
 """A file is written again no sooner than this many times as long as the last writing took."""
 
-Model = TypeVar("Model", bound=BaseModel)
+Record = TypeVar("Record", bound=BaseModel)
 
 
 class ConversationRecord(BaseModel):
@@ -177,7 +177,7 @@ class RunStore(Generic[AnyManifest]):
     def find(self) -> AnyManifest | None:
         """Read the manifest; None where there is none, or one of another version, or one that was edited."""
         try:
-            return read_manifest(self.folder / self.name, self._kind)
+            return read_record(self.folder / self.name, self._kind)
         except UserError:
             return None
 
@@ -302,19 +302,19 @@ def build_manifest(
 
 
 def read_part(
-    folder: Path, part: str, kind: type[Model], conversations: Mapping[str, ConversationRecord]
+    folder: Path, part: str, kind: type[Record], conversations: Mapping[str, ConversationRecord]
 ) -> dict[str, UnitOutput]:
     """Read the records of a part by unit, for the units in `conversations`; nothing where the file is missing."""
     path = folder / f"{part}.jsonl"
     if not path.exists():
         return {}
-    groups: dict[str, list[Model]] = {unit: [] for unit in conversations}
+    groups: dict[str, list[Record]] = {unit: [] for unit in conversations}
     for record in read_records(path, kind):
         groups.get(record.conversation_id, []).append(record)  # type: ignore[attr-defined]
     return {unit: UnitOutput(group, conversations[unit]) for unit, group in groups.items()}
 
 
-def read_records(path: Path, kind: type[Model]) -> list[Model]:
+def read_records(path: Path, kind: type[Record]) -> list[Record]:
     """Read a file of records; a `UserError` names the record and field that is wrong."""
     rows = enumerate(read_jsonl(path), start=1)
     return [checked(kind, row, f"{path}: record {n}, ", "delete the file and run again.") for n, row in rows]
@@ -326,7 +326,7 @@ def write_manifest(path: Path, manifest: BaseModel) -> None:
     write_json(path, {**value, "sha256": sha256(to_json(value))})
 
 
-def read_manifest(path: Path, kind: type[Model]) -> Model:
+def read_record(path: Path, kind: type[Record]) -> Record:
     """Read the manifest at `path`; a `UserError` where it is of another version, or was edited."""
     value = read_json(path)
     stated = value.pop("sha256", None) if isinstance(value, dict) else None
@@ -336,7 +336,7 @@ def read_manifest(path: Path, kind: type[Model]) -> Model:
     return manifest
 
 
-def checked(kind: type[Model], value: object, where: str, advice: str = OTHER_VERSION, *, within: str = "") -> Model:
+def checked(kind: type[Record], value: object, where: str, advice: str = OTHER_VERSION, *, within: str = "") -> Record:
     """Validate `value` as a `kind`; a `UserError` names the first field that is wrong, `within` what it lies in."""
     try:
         return kind.model_validate(value)

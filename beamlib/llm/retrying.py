@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
 
-Value = TypeVar("Value")
-ReadReply = tuple[Value, str | None]
+ReplyValue = TypeVar("ReplyValue")
+ReadReply = tuple[ReplyValue, str | None]
 """A value read from a reply, and the complaint to ask again with: None accepts the value, "" repeats the prompt."""
 
 _COMPLAINTS = {
@@ -52,11 +52,11 @@ TRUNCATED_REASONS = frozenset(
 async def ask(
     model: Model,
     prompt: Prompt,
-    read: Callable[[Completion, int], ReadReply[Value]],
+    read: Callable[[Completion, int], ReadReply[ReplyValue]],
     *,
-    failed: Callable[[ModelError, int], ReadReply[Value]] | None = None,
+    failed: Callable[[ModelError, int], ReadReply[ReplyValue]] | None = None,
     tries: int = 2,
-) -> Value:
+) -> ReplyValue:
     """Return what `read` makes of the reply to `prompt`, asking again while it complains.
 
     Args:
@@ -79,7 +79,7 @@ async def ask(
     return value
 
 
-async def gather(parts: Iterable[Awaitable[Value]]) -> list[Value]:
+async def gather(parts: Iterable[Awaitable[ReplyValue]]) -> list[ReplyValue]:
     """Await all `parts` concurrently and return their results in order, then raise the first exception.
 
     An error of one part cuts no other short: pending replies have been paid for.

@@ -28,7 +28,7 @@ from beamlib.errors import UserError
 from beamlib.files import sha256, write_bytes, write_json
 from beamlib.report.footer import Footer, model_shown
 from beamlib.report.long_frame import (
-    AVERAGE,
+    AVERAGE_ABILITY,
     COLUMNS,
     ROWS,
     ability_label,
@@ -140,9 +140,11 @@ def main_figure(frame: pd.DataFrame, footer: Footer, measure: str = "score") -> 
 
 def averages(frame: pd.DataFrame) -> pd.DataFrame:
     """Select the rows of the averages, for Figures 3, 4 and 5."""
-    rows = check_frame(frame)[frame["ability"] == AVERAGE]
+    rows = check_frame(frame)[frame["ability"] == AVERAGE_ABILITY]
     if rows.empty:
-        raise UserError(f"figure: the frame has no row for ability '{AVERAGE}'; pass the summary of whole runs.")
+        raise UserError(
+            f"figure: the frame has no row for ability '{AVERAGE_ABILITY}'; pass the summary of whole runs."
+        )
     return rows
 
 

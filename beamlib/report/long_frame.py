@@ -25,12 +25,12 @@ COLUMNS = ("size", "ability", "series", "mean", "low", "high", "n", "conversatio
 SERIES_FIELDS = ("backbone", "method", "memory", "retriever", "k", "removed")
 """Describe a series: the reader, if several are compared, and the method; the arm's memory, retriever and budget, and
 the component that was removed."""
-AVERAGE = "average"
-ROWS = (*ABILITIES, AVERAGE)
+AVERAGE_ABILITY = "average"
+ROWS = (*ABILITIES, AVERAGE_ABILITY)
 """Abilities in the order of every table, the average last."""
 
 _ABILITY_LABELS = {str(ability): label for ability, label in published.PRINTED_ABILITY.items()} | {
-    AVERAGE: published.AVERAGE
+    AVERAGE_ABILITY: published.AVERAGE
 }
 _SERIES_COLUMNS = {"table1": ["backbone", "method"], "table8": ["variant"], "table9": ["k"], "table10": ["retriever"]}
 _REMOVED = {
@@ -63,7 +63,8 @@ def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
         {
             "size": list(frame["length"]),
             "ability": [
-                AVERAGE if name == published.AVERAGE else published.ability_of(name) for name in frame["ability"]
+                AVERAGE_ABILITY if name == published.AVERAGE else published.ability_of(name)
+                for name in frame["ability"]
             ],
             "series": [prefix + " / ".join(values) for values in zip(*parts, strict=True)],
             "mean": list(frame["score"]),

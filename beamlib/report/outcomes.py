@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from beamlib.data.errata import spoilt_probes
 from beamlib.report.figures import PAGE_WIDTH, style
-from beamlib.report.long_frame import AVERAGE, ROWS, ability_label, series_label
+from beamlib.report.long_frame import AVERAGE_ABILITY, ROWS, ability_label, series_label
 from beamlib.report.results import Results, long_frame, recall_rows
 from beamlib.report.table import Table
 from beamlib.report.tables import with_interval
@@ -104,7 +104,7 @@ def outcome_frame(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def outcome_table(frame: pd.DataFrame, measured: Results) -> Table:
     """Show the shares over all abilities, a row per arm; the CSV has those of every ability."""
-    average = frame[frame["ability"] == AVERAGE]
+    average = frame[frame["ability"] == AVERAGE_ABILITY]
     rows = []
     for series, own in average.groupby("series", sort=False):
         cells = own.set_index("outcome").loc[list(OUTCOMES)]

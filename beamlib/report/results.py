@@ -23,7 +23,7 @@ from beamlib.evaluate.task import RUN
 from beamlib.params import RunParameters
 from beamlib.report.figures import averages
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
-from beamlib.report.long_frame import AVERAGE, COLUMNS, SERIES_FIELDS
+from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, SERIES_FIELDS
 from beamlib.report.table import Table
 from beamlib.report.tables import result_table, shown_averages
 from beamlib.scoring.intervals import compare, interval_note
@@ -320,7 +320,13 @@ def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.D
         for size in present_sizes(both[0]):
             ours, theirs = (frame[frame["size"] == size] for frame in both)
             change = compare(ours, theirs, seed)
-            row = {"size": size, "ability": AVERAGE, "series": series, "mean": change.difference, "low": change.low}
+            row = {
+                "size": size,
+                "ability": AVERAGE_ABILITY,
+                "series": series,
+                "mean": change.difference,
+                "low": change.low,
+            }
             row |= {"high": change.high, "n": len(ours), "conversations": change.n, "p": change.p_value}
             rows.append({**row, "removed": ours["removed"].iloc[0] if "removed" in ours else None})
     return pd.DataFrame(rows, columns=[*COLUMNS, "p", "removed"])
@@ -383,7 +389,7 @@ def effect_by_protocol(judgements: Mapping[str, Sequence[Judgement]], spoilt: Co
     parts = {}
     for protocol in PROTOCOLS:
         effect = errata_effect({arm: score_run(judged, protocol) for arm, judged in judgements.items()}, spoilt)
-        average = effect[effect["ability"] == AVERAGE].pivot(index="arm", columns="errata")
+        average = effect[effect["ability"] == AVERAGE_ABILITY].pivot(index="arm", columns="errata")
         columns: dict[str, Any] = {}
         for kept in (_ALL, _DROP):
             mean = average["mean", kept]

@@ -13,7 +13,7 @@ import pandas as pd
 
 from beamlib.report.footer import Footer, ensure_comparable, is_offline, model_shown
 from beamlib.report.long_frame import (
-    AVERAGE,
+    AVERAGE_ABILITY,
     COLUMNS,
     ROWS,
     SERIES_FIELDS,
@@ -81,7 +81,7 @@ def result_table(
     header = ["size", "ability", *(f"{name}{part}" for name in series for part in _CSV_PARTS)]
     names, groups = _columns(frame)
     lead = 0 if len(sizes) > 1 else 1  # a single size is not repeated in every row
-    ordering = footer.protocol == "paper" and {"event_ordering", AVERAGE} & {ability for _, ability in places}
+    ordering = footer.protocol == "paper" and {"event_ordering", AVERAGE_ABILITY} & {ability for _, ability in places}
     return Table(
         title,
         pd.DataFrame([row[lead:] for row in cells], columns=["Size", "Ability", *names][lead:]),
@@ -89,7 +89,7 @@ def result_table(
         (*mixed, *notes, *_partial(frame), *_not_computable(frame)),
         names=2 - lead,
         groups=("", "", *groups)[lead:] if groups else (),
-        strong=[number for number, (_, ability) in enumerate(places) if ability == AVERAGE],
+        strong=[number for number, (_, ability) in enumerate(places) if ability == AVERAGE_ABILITY],
         csv=pd.DataFrame(values, columns=header),
         frame=frame[[*COLUMNS, *(name for name in SERIES_FIELDS if name in frame)]],
         basis=footer,
@@ -101,7 +101,9 @@ def _partial(frame: pd.DataFrame) -> list[str]:
     if "unscored" not in frame:
         return []
     missing = (
-        frame[(frame["ability"] == AVERAGE) & (frame["unscored"] > 0)].groupby("series", sort=False)["unscored"].sum()
+        frame[(frame["ability"] == AVERAGE_ABILITY) & (frame["unscored"] > 0)]
+        .groupby("series", sort=False)["unscored"]
+        .sum()
     )
     series = ", ".join(f"{series_label(str(name))} {number}" for name, number in missing.items())
     return [f"{PARTIAL} Partial: without the unscored questions ({series})."] if series else []
@@ -165,7 +167,7 @@ def _numbers(row: _Row | None) -> list[str]:
 
 def shown_averages(frame: pd.DataFrame) -> pd.Series[str]:
     """Format the averages of a long frame of one size, by series."""
-    rows = frame[frame["ability"] == AVERAGE].to_dict("records")
+    rows = frame[frame["ability"] == AVERAGE_ABILITY].to_dict("records")
     return pd.Series({str(row["series"]): _cell(row) for row in rows}, dtype=str)
 
 

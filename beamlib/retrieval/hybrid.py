@@ -3,7 +3,7 @@
 It is neutral: it knows no position in a conversation, no wording of any benchmark's questions, and no subject. Two
 signals tell what a stored line is: a standing instruction or a preference.
 
-`WEIGHTS` are a listwise logistic fit to the questions of BEAM's 100K tier and of 500K 1 and 2, over the offline
+`HYBRID_WEIGHTS` are a listwise logistic fit to the questions of BEAM's 100K tier and of 500K 1 and 2, over the offline
 stand-in's keys (`scripts/fit_hybrid.py`), rounded to tenths. They differ little from equal weights: docs/design.md
 compares them with those and with fits that leave each conversation out in turn.
 """
@@ -68,7 +68,7 @@ def is_request(question: str) -> bool:
     return not any(kind.search(question) for kind in (_QUANTITY, _ACCOUNT, _WHETHER, _PAST, _OWN))
 
 
-WEIGHTS = {
+HYBRID_WEIGHTS = {
     "words": 0.3,
     "word pairs": 0.1,
     "coverage": 0.3,
@@ -184,7 +184,7 @@ class HybridIndex(Index):
         """Score every document: the weighted sum of its signals, and the share of its session."""
         total = np.zeros(self._size)
         for name, signal in self.signals(query).items():
-            total += WEIGHTS[name] * signal
+            total += HYBRID_WEIGHTS[name] * signal
         return with_session(total, self._sessions, SESSION)
 
     def _covered(self, words: Sequence[str]) -> Scores:

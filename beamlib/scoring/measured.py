@@ -23,7 +23,7 @@ from tqdm import tqdm
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.gold import ABILITIES, Ability, Gold
-from beamlib.data.loading import PAPER, Loaded, load, readable
+from beamlib.data.loading import PAPER_TREATMENT, Loaded, load, readable
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import sha256_of_file, to_json, write_bytes
@@ -61,7 +61,7 @@ ARMS = ("rag", *LIGHT_ARMS)
 
 SHIPPED_FILE = Path(str(files("beamlib.data"))) / "measured" / "retrieval.jsonl.xz"
 
-CODE = ("beamlib.retrieval", "beamlib.memory", "beamlib.data", "beamlib.text", "beam_offline.notes", __name__)
+MEASURED_CODE = ("beamlib.retrieval", "beamlib.memory", "beamlib.data", "beamlib.text", "beam_offline.notes", __name__)
 """Modules that the measurements rest on."""
 
 
@@ -155,7 +155,7 @@ def evidence_recall(gold: Gold, message_ids: Iterable[int]) -> float | None:
 
 def measure(
     source: Source,
-    treatment: Treatment = PAPER,
+    treatment: Treatment = PAPER_TREATMENT,
     retrievers: Sequence[str] = RETRIEVERS,
     memories: Sequence[str] = ("rag", "light"),
 ) -> Measurement:
@@ -306,7 +306,7 @@ def evidence_rows(
     arms: Sequence[str] = ("rag", "light retrieval alone"),
     retrievers: Sequence[str] = ("bm25", "hybrid"),
     ks: Sequence[int] = (5, 10, 15, 20),
-    treatment: Treatment = PAPER,
+    treatment: Treatment = PAPER_TREATMENT,
     *,
     workers: int = 2,
     quiet: bool = False,
@@ -344,7 +344,7 @@ def check_choices(option: str, names: Sequence[str], known: Sequence[str]) -> No
 
 def measure_all(
     sources: Sequence[Source],
-    treatment: Treatment = PAPER,
+    treatment: Treatment = PAPER_TREATMENT,
     retrievers: Sequence[str] = RETRIEVERS,
     memories: Sequence[str] = ("rag", "light"),
     *,

@@ -19,13 +19,13 @@ from typing import Any, Generic
 
 from beamlib.files import mend_json
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
-from beamlib.llm.retrying import ReadReply, Value, ask
+from beamlib.llm.retrying import ReadReply, ReplyValue, ask
 
 LEVELS = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedReply(Generic[Value]):
+class ParsedReply(Generic[ReplyValue]):
     """A parsed reply.
 
     Attributes:
@@ -34,20 +34,20 @@ class ParsedReply(Generic[Value]):
         transient: Whether a later run may get a value.
     """
 
-    value: Value | None
+    value: ReplyValue | None
     reply: str = ""
     reason: str = ""
     transient: bool = False
 
     @classmethod
-    def failed(cls, error: ModelError, reply: str = "") -> ParsedReply[Value]:
+    def failed(cls, error: ModelError, reply: str = "") -> ParsedReply[ReplyValue]:
         """Build a reply without a value from an error."""
         return cls(None, reply, error.reason or "the call failed", error.resent)
 
 
 async def ask_parsed(
-    model: Model, prompt: Prompt, read: Callable[[Completion], tuple[Value | None, str]]
-) -> ParsedReply[Value]:
+    model: Model, prompt: Prompt, read: Callable[[Completion], tuple[ReplyValue | None, str]]
+) -> ParsedReply[ReplyValue]:
     """Send a prompt and parse the reply; retry once, with the reason, if it cannot be parsed.
 
     Args:
@@ -55,7 +55,7 @@ async def ask_parsed(
     """
     last = ""
 
-    def parse(reply: Completion, _: int) -> ReadReply[ParsedReply[Value]]:
+    def parse(reply: Completion, _: int) -> ReadReply[ParsedReply[ReplyValue]]:
         nonlocal last
         last = reply.text
         value, reason = read(reply)

@@ -40,10 +40,12 @@ def data_errata(
 
 def claims(as_json: Json = False) -> None:
     """Recompute every claim of the paper from its published tables."""
-    from beam_claims.engine import audit, render
+    from beam_claims.engine import audit, render_claims
 
     results = audit()
-    print(to_json([result.model_dump(mode="json") for result in results], indent=2) if as_json else render(results))
+    print(
+        to_json([result.model_dump(mode="json") for result in results], indent=2) if as_json else render_claims(results)
+    )
 
 
 def data_check(folder: Path, as_json: Json = False) -> None:

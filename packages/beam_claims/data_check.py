@@ -19,7 +19,7 @@ from beamlib.data.conversations import SIZES, ChatVariant, Conversation, Size, T
 from beamlib.data.errata import flagged_probes
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import Loaded, load, load_questions
-from beamlib.data.markers import INDEX, VARIANTS, index_marker, split_marker, strip_stray
+from beamlib.data.markers import INDEX, MARKER_FORMS, index_marker, split_marker, strip_stray
 from beamlib.data.released_layout import data_file
 from beamlib.data.sources import CHAT, CUT_CHAT, CUTOFF, Source, plan_folders, present, scan
 from beamlib.errors import UserError
@@ -220,7 +220,7 @@ class _TierTally:
             questions_only=self.questions_only,
             files=dict(sorted(self.files.items())),
             chats={name: tally.result() for name, tally in self.chats.items() if tally.counts.conversations},
-            user_message_markers={n: self.markers[n] for n in (*VARIANTS, INDEX, _NO_MARKER) if self.markers[n]},
+            user_message_markers={n: self.markers[n] for n in (*MARKER_FORMS, INDEX, _NO_MARKER) if self.markers[n]},
             questions=questions,
             probes=sum(entry.questions for entry in questions.values()),
             rubric_items=sum(entry.rubric_items for entry in questions.values()),
@@ -269,7 +269,7 @@ class _ChatTally:
         content = sum(self._tokens) - _TOKENS_PER_MESSAGE * self.counts.messages
         derived = {
             "turn_lengths": dict(sorted(self._lengths.items())),
-            "markers": {name: self._markers[name] for name in (*VARIANTS, INDEX) if self._markers[name]},
+            "markers": {name: self._markers[name] for name in (*MARKER_FORMS, INDEX) if self._markers[name]},
             "stray_markers": dict(sorted(self._stray.items())),
             "tokens_mean": round(statistics.fmean(self._tokens), 1),
             "tokens_min": min(self._tokens),

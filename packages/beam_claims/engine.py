@@ -1,7 +1,7 @@
 """The engine of claims: what a paper's text says, recomputed from its tables and from other evidence.
 
 A file in `beamlib/data/published` declares the claims of a paper and the formula of each. `PaperClaims` joins it with
-the modules of those formulas; `BEAM` is that of the BEAM paper: `gains` (Table 1), `studies` (Tables 8, 9, 10 and
+the modules of those formulas; `BEAM_CLAIMS` is that of the BEAM paper: `gains` (Table 1), `studies` (Tables 8, 9, 10 and
 single cells), `shape` (sizes, counts, ratings). The four statuses:
 
 holds                  the printed inputs give the printed figure by ordinary rounding, or the comparison is true
@@ -91,7 +91,9 @@ class PaperClaims:
         return results
 
 
-BEAM = PaperClaims("claims.json", "source", {"gains": gains, "search": gains, "shape": shape, "studies": studies})
+BEAM_CLAIMS = PaperClaims(
+    "claims.json", "source", {"gains": gains, "search": gains, "shape": shape, "studies": studies}
+)
 
 
 def audit(replaced: Mapping[str, pd.DataFrame] | None = None, *, about: str = "") -> list[ClaimResult]:
@@ -100,7 +102,7 @@ def audit(replaced: Mapping[str, pd.DataFrame] | None = None, *, about: str = ""
     `replaced` frames take the place of published tables (`beamlib.data.published.FILES`), to show what another value
     would change. Raises `UserError` for a table that does not exist.
     """
-    return BEAM.audit(Tables(replaced), about=about)
+    return BEAM_CLAIMS.audit(Tables(replaced), about=about)
 
 
 def status_counts(results: Sequence[ClaimResult]) -> dict[Status, int]:
@@ -108,14 +110,14 @@ def status_counts(results: Sequence[ClaimResult]) -> dict[Status, int]:
     return {status: sum(result.status == status for result in results) for status in STATUSES}
 
 
-def compact(value: Any) -> str:
+def compact_value(value: Any) -> str:
     """Write a recomputed value on one line."""
     if value is None:
         return "–"
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {compact(item)}" for key, item in value.items())
+        return "; ".join(f"{key}: {compact_value(item)}" for key, item in value.items())
     if isinstance(value, list):
-        return f"[{', '.join(map(compact, value))}]"
+        return f"[{', '.join(map(compact_value, value))}]"
     return str(value)
 
 
@@ -135,10 +137,10 @@ _COLOURS: Mapping[Status, str] = {
 
 def _cells(result: ClaimResult) -> list[str]:
     values = (result.id, result.section, result.claim, result.printed, result.recomputed, result.status, result.note)
-    return [compact(value) for value in values]
+    return [compact_value(value) for value in values]
 
 
-def render(results: Sequence[ClaimResult], width: int = 120) -> str:
+def render_claims(results: Sequence[ClaimResult], width: int = 120) -> str:
     """Return the audit as text for the terminal, totals last; coloured on a terminal."""
     table = Table(title="Claims of the paper, recomputed from its tables", show_lines=True, expand=True)
     for heading, share in {"id": 0, "claim, section, note": 5, "printed": 2, "recomputed": 3, "status": 2}.items():

@@ -23,7 +23,7 @@ from beam_claims.values import (
     mean,
     named,
     number,
-    show,
+    show_decimal,
     verdict,
     worst,
 )
@@ -97,7 +97,7 @@ def improvement_per_backbone(tables: Tables, printed: str) -> ClaimOutcome:
     readings, ranges = [], []
     for values in (of_cells.values(), of_means.values()):
         readings.append(worst([verdict(ends[0], min(values)), verdict(ends[1], max(values))]))
-        ranges.append(f"{show(min(values))}% to {show(max(values))}%")
+        ranges.append(f"{show_decimal(min(values))}% to {show_decimal(max(values))}%")
     return ClaimOutcome(
         {
             "mean_of_cell_gains": {name: number(value) for name, value in of_cells.items()},
@@ -124,7 +124,7 @@ def single_exception(tables: Tables, printed: str, backbone: str, length: str) -
         if gain <= 0:
             light, base = (scores.average(at, f"{name} / {method}") for method in ("LIGHT", baseline))
             lost.append((name, at))
-            parts.append(f"[{name} / {at}]; {show(gain)}% ({light} vs {base})")
+            parts.append(f"[{name} / {at}]; {show_decimal(gain)}% ({light} vs {base})")
     return ClaimOutcome("; ".join(parts) or "none", holds(lost == [(backbone, length)]))
 
 
@@ -199,8 +199,8 @@ def pooled_gain(tables: Tables, printed: str, ability: str, sentence: dict[str, 
         single[name] = verdict(figures(figure)[0], gains[name], allowed=ranges[0].relative_to(ranges[1]))
     reached = [name for name, status in single.items() if status != "differs"]
     values = {method: _pooled(scores, ability, method) for method in METHODS}
-    shown = ", ".join(f"{method} {show(value, 4)}" for method, value in values.items())
-    over_rag = show(change(values["LIGHT"], values["RAG"]), 1, signed=True)
+    shown = ", ".join(f"{method} {show_decimal(value, 4)}" for method, value in values.items())
+    over_rag = show_decimal(change(values["LIGHT"], values["RAG"]), 1, signed=True)
     note = (
         f"Pooled over lengths and backbones: {shown}; over RAG {over_rag}%. "
         f"Of the sentence's {len(gains)} figures the formula allows {len(reached)} ({named(reached)})."
@@ -221,7 +221,7 @@ def largest_gains(tables: Tables, printed: str, named: list[str], sentence: dict
     first = len(named)
     return ClaimOutcome(
         {
-            "pooled_ranking": [f"{name} {show(gains[name], 1, signed=True)}%" for name in ranking],
+            "pooled_ranking": [f"{name} {show_decimal(gains[name], 1, signed=True)}%" for name in ranking],
             "printed_ranking": [float(stated[name]) for name in stated_ranking],
         },
         holds(set(ranking[:first]) == set(named) == set(stated_ranking[:first])),

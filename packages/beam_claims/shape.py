@@ -23,7 +23,7 @@ from beam_claims.values import (
     number,
     records,
     rounded,
-    show,
+    show_decimal,
     truncated,
     unchecked,
     verdict,
@@ -301,7 +301,7 @@ def rating_mean(tables: Tables, printed: str, dimension: str) -> ClaimOutcome:
     """Return the unweighted mean over the four sizes of one rated dimension."""
     ratings = _ratings(tables, dimension=dimension)
     value = mean([rating for size, rating in ratings.items() if not size.startswith(published.AVERAGE)])
-    note = f"Unweighted mean over the sizes {show(value, 4)}."
+    note = f"Unweighted mean over the sizes {show_decimal(value, 4)}."
     return ClaimOutcome(number(value, 4), verdict(figures(printed)[0], value), note)
 
 

@@ -22,7 +22,7 @@ from beam_claims.values import (
     places_of,
     rounded,
     series_name,
-    show,
+    show_decimal,
     sign,
     truncated,
     verdict,
@@ -38,8 +38,8 @@ def relative_change(tables: Tables, printed: str, table: str, length: str, value
     rows = change(scores.row_mean(length, value), scores.row_mean(length, base))
     allowed = scores.interval(length, value).relative_to(scores.interval(length, base))
     note = (
-        f"Relative change: {averages[0]}/{averages[1]} = {show(gain, signed=True)}%; "
-        f"from the ability rows {show(rows, signed=True)}%; allowed {allowed}."
+        f"Relative change: {averages[0]}/{averages[1]} = {show_decimal(gain, signed=True)}%; "
+        f"from the ability rows {show_decimal(rows, signed=True)}%; allowed {allowed}."
     )
     return ClaimOutcome(number(gain), verdict(figures(printed)[0], gain, rows, allowed=allowed), note)
 
@@ -51,8 +51,8 @@ def point_change(tables: Tables, printed: str, table: str, length: str, value: s
     gain, rows = scores.points(length, value, base), scores.points(length, value, base, by_rows=True)
     allowed = scores.interval(length, value).minus(scores.interval(length, base))
     note = (
-        f"Percentage points, not a ratio: {averages[0]} - {averages[1]} = {show(gain, signed=True)}; "
-        f"from the ability rows {show(rows, signed=True)}; allowed {allowed}."
+        f"Percentage points, not a ratio: {averages[0]} - {averages[1]} = {show_decimal(gain, signed=True)}; "
+        f"from the ability rows {show_decimal(rows, signed=True)}; allowed {allowed}."
     )
     if any(scores.row_mean(length, name) != scores.row_mean(length, name, corrected=False) for name in (value, base)):
         note += " The ability rows use the corrected misprint."
@@ -244,7 +244,7 @@ def average_rows(tables: Tables, printed: str, table: str) -> ClaimOutcome:
             average, kind = scores.average(length, series), _agreement(scores, length, series)
             counts[kind] += 1
             if kind in ("no", "allowed by hidden digits"):
-                rows = show(scores.row_mean(length, series, corrected=False), 4)
+                rows = show_decimal(scores.row_mean(length, series, corrected=False), 4)
                 notes.append(f"{length} {series_name(series)} prints {average}, its rows average {rows} ({kind})")
     status: Status = (
         "differs" if counts["no"] else "holds" if counts["rounding"] == counts.total() else "holds within rounding"

@@ -56,7 +56,7 @@ class Interval:
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
-        return f"[{show(self.low, signed=True)}, {show(self.high, signed=True)}]"
+        return f"[{show_decimal(self.low, signed=True)}, {show_decimal(self.high, signed=True)}]"
 
     def minus(self, other: Interval) -> Interval:
         """Return the range of differences to `other`, in percentage points."""
@@ -92,7 +92,7 @@ def truncated(value: Decimal, places: int) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-places), ROUND_DOWN)
 
 
-def show(value: Decimal, places: int = 2, *, signed: bool = False) -> str:
+def show_decimal(value: Decimal, places: int = 2, *, signed: bool = False) -> str:
     """Format `value` with a fixed number of decimals."""
     return f"{rounded(value, places):{'+' if signed else ''}}"
 

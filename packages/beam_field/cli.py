@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from beam_run.arguments import (
-    FIELD,
+    FIELD_PANEL,
     BaseUrl,
     Calls,
     ClusterName,
@@ -16,10 +16,10 @@ from beam_run.arguments import (
     Json,
     KeyVariable,
     MaxCost,
-    Model,
+    ModelName,
     Models,
     Prompts,
-    Protocol,
+    ProtocolOption,
     Settings,
     Window,
     check_run_name,
@@ -86,7 +86,7 @@ def judge(
     judge: Annotated[str, typer.Option("--judge", help="offline: the offline judge, which calls nothing.")] = "",
     models: Models = None,
     base_url: BaseUrl = "",
-    model: Model = "",
+    model: ModelName = "",
     key_variable: KeyVariable = "",
     context_window: Window = 131_072,
     data: Annotated[
@@ -126,7 +126,7 @@ def judge(
 def judge_card(
     run: Annotated[Path, typer.Argument(help="The run, or part of one, whose judge is examined.")],
     against: Annotated[Path, typer.Option("--against", help="The run, or part of one, of the judge to compare with.")],
-    protocol: Protocol = "nugget-mean",
+    protocol: ProtocolOption = "nugget-mean",
     as_json: Json = False,
 ) -> None:
     """Compare the judges of two runs over the same answers: agreement, bias, and what that means for a comparison.
@@ -141,7 +141,7 @@ def judge_card(
 
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
     """Add the commands to the project's `app`."""
-    app.command("import", rich_help_panel=FIELD)(import_results)
-    app.command("export", rich_help_panel=FIELD)(export_results)
-    app.command("judge", rich_help_panel=FIELD)(judge)
-    app.command("judge-card", rich_help_panel=FIELD)(judge_card)
+    app.command("import", rich_help_panel=FIELD_PANEL)(import_results)
+    app.command("export", rich_help_panel=FIELD_PANEL)(export_results)
+    app.command("judge", rich_help_panel=FIELD_PANEL)(judge)
+    app.command("judge-card", rich_help_panel=FIELD_PANEL)(judge_card)

@@ -24,8 +24,8 @@ from pydantic import Field
 
 from beam_meme.domains import bank_of
 from beam_meme.drawing import Drawn, DrawnFact
-from beam_meme.telling import PARTS, USER, ToldSession, demand_of, holds, prompts_of, tell, user_problem
-from beam_memorycode.bank import Part as StrictModel
+from beam_meme.telling import PARTS, USER, ToldSession, demand_of, prompts_of, says_phrase, tell_sessions, user_problem
+from beam_memorycode.bank import BankPart as StrictModel
 from beamlib.data.checked_json import show
 from beamlib.files import parse_json
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, run
@@ -130,7 +130,7 @@ async def tell_audited(drawn: Drawn, models: Mapping[str, Model]) -> AuditedEpis
     complaints: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for writing in _WRITINGS:
-        sessions = await tell(drawn, _Directed(models["speaker"], seeds, complaints))
+        sessions = await tell_sessions(drawn, _Directed(models["speaker"], seeds, complaints))
         audits = await gather(_audit(drawn, session, seeds, models) for session in sessions)
         rejections = [rejection for own in audits for rejection in own]
         counts.update(rejection.check for rejection in rejections)
@@ -143,7 +143,7 @@ async def tell_audited(drawn: Drawn, models: Mapping[str, Model]) -> AuditedEpis
 
 def audit_prompts(drawn: Drawn) -> dict[str, list[Prompt]]:
     """Return what each role is asked if nothing is rejected, as if the rules' messages were the replies."""
-    sessions = run(tell(drawn))
+    sessions = run(tell_sessions(drawn))
     conversions = [_conversion(drawn, _convertible(drawn, part), part) for part in PARTS]
     return {
         "speaker": [*conversions, *prompts_of(drawn)],
@@ -232,7 +232,9 @@ async def _audit(
         return "" if all(issue.fact in numbers for issue in reply.issues) else "It names a fact that is not listed."
 
     texts = [session.lines[line].content for line in lines]
-    outside = [fact for fact, text in zip(facts, texts, strict=True) if not fact.verbatim and holds(text, _OUTSIDER)]
+    outside = [
+        fact for fact, text in zip(facts, texts, strict=True) if not fact.verbatim and says_phrase(text, _OUTSIDER)
+    ]
     if outside:
         return [Rejection(session, "person", fact) for fact in outside]
     prompt = _check_prompt(ANNOTATION, drawn, session, seeds)

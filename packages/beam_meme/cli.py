@@ -20,7 +20,7 @@ from beam_run.arguments import (
     listed_numbers,
     named_settings,
 )
-from beam_run.task_commands import RunName, Variant, Yes, task_group
+from beam_run.task_commands import RunName, VariantOption, Yes, task_group
 from beamlib.errors import UserError
 from beamlib.files import to_json
 
@@ -101,7 +101,7 @@ def download(
 
 
 @meme_app.command("stats")
-def stats(data: Episodes, variant: Variant = "", as_json: Json = False) -> None:
+def stats(data: Episodes, variant: VariantOption = "", as_json: Json = False) -> None:
     """What the episodes hold, beside what was published."""
     from beam_meme.episode_files import load_episodes
     from beam_meme.meme_tables import statistics
@@ -115,7 +115,7 @@ def optimise(
     data: Episodes,
     out: Annotated[Path, typer.Option(help="Folder for the optimised prompt; --prompts takes it.")],
     models: Annotated[Path, typer.Option(help="Models file: memory answers and proposes rules, judge scores.")],
-    variant: Variant = "",
+    variant: VariantOption = "",
     name: RunName = "default",
     prompt: Annotated[
         str, typer.Option(help="answer, over the contexts of a run; or ingest, by which md-flat reads sessions.")
@@ -179,7 +179,7 @@ def study(
     yes: Yes = False,
 ) -> None:
     """Vary K, filler, models and prompts; write the table and the figures of all runs of that name."""
-    from beam_meme.grid import DEFAULT, FIGURES, Grid, run_grid, study_figure, study_frame, study_table
+    from beam_meme.grid import DEFAULT, STUDY_FIGURES, Grid, run_grid, study_figure, study_frame, study_table
     from beam_run.task_options import TaskOptions
     from beamlib.files import make_folder
     from beamlib.llm.spending import set_spending_limit
@@ -206,7 +206,7 @@ def study(
         raise UserError(f"{folder}: no run {name}-* has scores; run the study without --draw.")
     table = study_table(frame)
     save_table(table, "interventions", make_folder(folder / "study"))
-    for figure, interventions in FIGURES.items():
+    for figure, interventions in STUDY_FIGURES.items():
         study_figure(frame, interventions).savefig(folder / "study" / f"{figure}.svg")
     print(table.to_text())
 

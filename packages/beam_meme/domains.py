@@ -20,7 +20,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from beam_meme.episodes import Domain
-from beam_memorycode.bank import Part, Text, read_bank
+from beam_memorycode.bank import BankPart, BankText, read_rule_bank
 
 BANKS = Path(__file__).parent / "banks"
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -30,7 +30,7 @@ Template = Annotated[str, Field(min_length=1, pattern=r"\{\w+\}")]
 Templates = Annotated[list[Template], Field(min_length=2)]
 
 
-class Entity(Part):
+class Entity(BankPart):
     """A thing with a value. `keyword` names it in every sentence and question.
 
     `says` tell it, with `{value}`; `ask` asks for it. `values` is the pool, or `fits` maps the values of the entity
@@ -38,12 +38,12 @@ class Entity(Part):
     for word.
     """
 
-    keyword: Text
+    keyword: BankText
     says: Templates
-    ask: Text
-    values: list[Text] = Field(default_factory=list)
+    ask: BankText
+    values: list[BankText] = Field(default_factory=list)
     follows: str = ""
-    fits: dict[str, Text] = Field(default_factory=dict)
+    fits: dict[str, BankText] = Field(default_factory=dict)
     orders: list[list[str]] = Field(default_factory=list)
     exact: bool = False
 
@@ -75,22 +75,22 @@ class Entity(Part):
         return self
 
 
-class Dependency(Part):
+class Dependency(BankPart):
     """`target` depends on `source`; `pattern` finds the clause that says so."""
 
-    source: Text
-    target: Text
-    pattern: Text
+    source: BankText
+    target: BankText
+    pattern: BankText
 
 
-class Triple(Part):
+class Triple(BankPart):
     """Three entities of one `topic`, asked for together."""
 
-    topic: Text
-    members: Annotated[list[Text], Field(min_length=3, max_length=3)]
+    topic: BankText
+    members: Annotated[list[BankText], Field(min_length=3, max_length=3)]
 
 
-class Forms(Part):
+class Forms(BankPart):
     """Wordings for any entity. `{thing}` is the entity with its owner ("my employer"), `{source}` likewise.
 
     `update` and `again` mark the second and third value of a tracked thing; `rule` is the if-then form.
@@ -121,18 +121,18 @@ class Forms(Part):
         return self
 
 
-class Bank(Part):
+class DomainBank(BankPart):
     """A domain: its roots, its graph, and how things are said.
 
     Of fillers: `blocked` are phrases and `heads` single words that no user may say, because an entity is told in them
     in other words ("the reviewer", "the insomnia").
     """
 
-    owner: Text
-    roots: Annotated[list[Text], Field(min_length=1)]
-    tracking: Annotated[list[Text], Field(min_length=1)]
-    blocked: list[Text]
-    heads: list[Text]
+    owner: BankText
+    roots: Annotated[list[BankText], Field(min_length=1)]
+    tracking: Annotated[list[BankText], Field(min_length=1)]
+    blocked: list[BankText]
+    heads: list[BankText]
     forms: Forms
     patterns: dict[str, Templates]
     edges: list[Dependency]
@@ -140,7 +140,7 @@ class Bank(Part):
     entities: dict[str, Entity]
 
     @model_validator(mode="after")
-    def _agrees(self) -> Bank:
+    def _agrees(self) -> DomainBank:
         _named(self)
         _acyclic(self)
         _clauses(self)
@@ -167,9 +167,9 @@ class Bank(Part):
 
 
 @cache
-def bank_of(domain: Domain, folder: Path = BANKS) -> Bank:
+def bank_of(domain: Domain, folder: Path = BANKS) -> DomainBank:
     """A domain's bank. What is wrong with its file is a `UserError` that names file, field and value."""
-    return read_bank(folder / f"{domain}.toml", Bank)
+    return read_rule_bank(folder / f"{domain}.toml", DomainBank)
 
 
 def fill(template: str, **values: str) -> str:
@@ -190,7 +190,7 @@ def _slots(text: str, wanted: set[str]) -> None:
         raise ValueError(f"{text!r:.80} has the slots {sorted(found)}, not {sorted(wanted)}")
 
 
-def _mentioned(bank: Bank) -> Iterator[str]:
+def _mentioned(bank: DomainBank) -> Iterator[str]:
     yield from (*bank.roots, *bank.tracking)
     for edge in bank.edges:
         yield from (edge.source, edge.target)
@@ -199,7 +199,7 @@ def _mentioned(bank: Bank) -> Iterator[str]:
     yield from (one.follows for one in bank.entities.values() if one.follows)
 
 
-def _named(bank: Bank) -> None:
+def _named(bank: DomainBank) -> None:
     if unknown := set(_mentioned(bank)) - set(bank.entities):
         raise ValueError(f"{sorted(unknown)} are named but are no entities")
     for name, one in bank.entities.items():
@@ -207,7 +207,7 @@ def _named(bank: Bank) -> None:
             raise ValueError(f"`fits` of {name!r} does not name every value of {one.follows!r}, and no other")
 
 
-def _acyclic(bank: Bank) -> None:
+def _acyclic(bank: DomainBank) -> None:
     graph = TopologicalSorter(
         {name: {edge.source for edge in bank.edges if edge.target == name} for name in bank.entities}
     )
@@ -217,7 +217,7 @@ def _acyclic(bank: Bank) -> None:
         raise ValueError(f"these depend on one another in a circle: {error.args[1]}") from None
 
 
-def _clauses(bank: Bank) -> None:
+def _clauses(bank: DomainBank) -> None:
     if unknown := {edge.pattern for edge in bank.edges} ^ set(bank.patterns):
         raise ValueError(f"the patterns {sorted(unknown)} have clauses but no edge, or an edge but no clauses")
     for texts in bank.patterns.values():
@@ -227,7 +227,7 @@ def _clauses(bank: Bank) -> None:
                 raise ValueError(f"{text!r:.80} does not say `depends on {{source}}` and `if {{source}} changes`")
 
 
-def _apart(bank: Bank) -> None:
+def _apart(bank: DomainBank) -> None:
     """No value lies in another of the domain, and no keyword in another entity's keyword, sentence or value."""
     values = [value.lower() for one in bank.entities.values() for value in one.pool]
     for inner, outer in permutations(values, 2):

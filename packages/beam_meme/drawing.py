@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from beam_meme.domains import Bank, Entity, Triple, bank_of, fill, gold_sentences
-from beam_meme.episode_gold import Edge, EpisodeGold, FactKind, MemeGold, Task, Told
+from beam_meme.domains import DomainBank, Entity, Triple, bank_of, fill, gold_sentences
+from beam_meme.episode_gold import Edge, EpisodeGold, MemeGold, MemeTask, Told, ToldKind
 from beam_meme.episodes import DOMAINS, Domain, Phase
 
 _NOISE = 5
@@ -60,7 +60,7 @@ class States:
     tracked: tuple[str, ...]
 
 
-def draw_plan(bank: Bank, root: str, rng: random.Random) -> Plan:
+def draw_plan(bank: DomainBank, root: str, rng: random.Random) -> Plan:
     """A plan that has all six tasks. Where a choice leaves too little for the next, all is drawn anew."""
     for _ in range(_TRIES):
         if plan := _try_plan(bank, root, rng):
@@ -68,7 +68,7 @@ def draw_plan(bank: Bank, root: str, rng: random.Random) -> Plan:
     raise ValueError(f"no episode about {root!r} could be drawn in {_TRIES} tries: the bank has too few entities")
 
 
-def _try_plan(bank: Bank, root: str, rng: random.Random) -> Plan | None:
+def _try_plan(bank: DomainBank, root: str, rng: random.Random) -> Plan | None:
     cascade, absence, middles = _dependent(bank, root, rng)
     chain = {name for first in bank.dependants(root) for name in (first, *bank.dependants(first))}
     free = [name for name, one in bank.entities.items() if name not in chain | {root} and not one.exact]
@@ -91,7 +91,7 @@ def _try_plan(bank: Bank, root: str, rng: random.Random) -> Plan | None:
     return Plan(root, cascade, absence, middles, deletion, triple, exact, tracking, tuple(rng.sample(orphans, _NOISE)))
 
 
-def _dependent(bank: Bank, root: str, rng: random.Random) -> tuple[tuple[Edge, ...], ...]:
+def _dependent(bank: DomainBank, root: str, rng: random.Random) -> tuple[tuple[Edge, ...], ...]:
     """What is asked of the chain: for cascade, for absence, and the middles that have to be told beside them.
 
     No middle is drawn for absence: it would have no new value, and nothing could be asked behind it.
@@ -112,11 +112,11 @@ def _dependent(bank: Bank, root: str, rng: random.Random) -> tuple[tuple[Edge, .
     )
 
 
-def _edge(bank: Bank, source: str, target: str, hop: int) -> Edge:
+def _edge(bank: DomainBank, source: str, target: str, hop: int) -> Edge:
     return Edge(source, target, hop, bank.pattern(source, target))
 
 
-def draw_states(bank: Bank, plan: Plan, rng: random.Random) -> States:
+def draw_states(bank: DomainBank, plan: Plan, rng: random.Random) -> States:
     """Values for all that is told. The tracked thing has three, in the order of its pool, and now the last."""
     pairs = {name: _pair(bank.entities[name], rng) for name in plan.told}
     pool = bank.entities[plan.tracking].pool
@@ -135,15 +135,15 @@ def _pair(entity: Entity, rng: random.Random) -> tuple[str, str]:
     return pool[first], pool[second]
 
 
-def _consistent(bank: Bank, state: Mapping[str, str]) -> dict[str, str]:
+def _consistent(bank: DomainBank, state: Mapping[str, str]) -> dict[str, str]:
     """The state with every value that follows another one fitted to it, where the other is told."""
     fitted = {name: (bank.entities[name], state.get(bank.entities[name].follows)) for name in state}
     return {name: one.fits[other] if other else state[name] for name, (one, other) in fitted.items()}
 
 
-Part = Literal["1a", "1b", "1c", "2", "change"]
+EpisodePart = Literal["1a", "1b", "1c", "2", "change"]
 
-_INTRODUCTIONS: tuple[Part, ...] = ("1a", "1b", "1c")
+_INTRODUCTIONS: tuple[EpisodePart, ...] = ("1a", "1b", "1c")
 _PREFIXES: Mapping[Domain, str] = {"personal_life": "pl", "software_project": "sw"}
 
 
@@ -153,8 +153,8 @@ class DrawnFact:
 
     entity: str
     value: str
-    kind: FactKind
-    part: Part
+    kind: ToldKind
+    part: EpisodePart
     sentence: str
     verbatim: bool = False
 
@@ -166,7 +166,7 @@ class DrawnTask:
     `source` is the entity upstream of it: the root, or at hop 2 the middle.
     """
 
-    task: Task
+    task: MemeTask
     entities: tuple[str, ...]
     values: tuple[str, ...]
     before_values: tuple[str, ...]
@@ -229,7 +229,7 @@ def draw_episode(domain: Domain, root: str, seed: int, number: int) -> Drawn:
 # --- what is asked --------------------------------------------------------------------------------------------------
 
 
-def _tasks(bank: Bank, plan: Plan, states: States, rng: random.Random) -> tuple[DrawnTask, ...]:
+def _tasks(bank: DomainBank, plan: Plan, states: States, rng: random.Random) -> tuple[DrawnTask, ...]:
     """All questions, in an order that tells nothing of them."""
     tasks = [
         *(_cascade(bank, edge, states) for edge in plan.cascade),
@@ -243,28 +243,28 @@ def _tasks(bank: Bank, plan: Plan, states: States, rng: random.Random) -> tuple[
     return tuple(tasks)
 
 
-def _cascade(bank: Bank, edge: Edge, states: States) -> DrawnTask:
+def _cascade(bank: DomainBank, edge: Edge, states: States) -> DrawnTask:
     expected = f"The {bank.entities[edge.target].keyword} is now {states.after[edge.target]}."
     return _single(bank, "cascade", edge.target, states, states.after[edge.target], expected, edge)
 
 
-def _absence(bank: Bank, edge: Edge, states: States) -> DrawnTask:
+def _absence(bank: DomainBank, edge: Edge, states: States) -> DrawnTask:
     keyword, source = bank.entities[edge.target].keyword, bank.entities[edge.source].keyword
     expected = f"Uncertain: the {keyword} was {states.before[edge.target]}, but the {source} has changed since."
     return _single(bank, "absence", edge.target, states, states.before[edge.target], expected, edge)
 
 
-def _deletion(bank: Bank, entity: str, states: States) -> DrawnTask:
+def _deletion(bank: DomainBank, entity: str, states: States) -> DrawnTask:
     expected = f"Not kept: the user asked to have the {bank.entities[entity].keyword} removed."
     return _single(bank, "deletion", entity, states, states.before[entity], expected)
 
 
-def _exact(bank: Bank, entity: str, states: States) -> DrawnTask:
+def _exact(bank: DomainBank, entity: str, states: States) -> DrawnTask:
     return _single(bank, "exact_recall", entity, states, states.before[entity], states.before[entity])
 
 
 def _single(
-    bank: Bank, task: Task, entity: str, states: States, value: str, expected: str, edge: Edge | None = None
+    bank: DomainBank, task: MemeTask, entity: str, states: States, value: str, expected: str, edge: Edge | None = None
 ) -> DrawnTask:
     """A question about one entity that is asked before the change too."""
     one, old = bank.entities[entity], states.before[entity]
@@ -273,7 +273,7 @@ def _single(
     return DrawnTask(task, (entity,), (value,), (old,), one.ask, expected, one.ask, known, hop, source)
 
 
-def _aggregation(bank: Bank, triple: Triple, states: States, rng: random.Random) -> DrawnTask:
+def _aggregation(bank: DomainBank, triple: Triple, states: States, rng: random.Random) -> DrawnTask:
     keywords = [bank.entities[name].keyword for name in triple.members]
     things = f"{keywords[0]}, {keywords[1]} and {keywords[2]}"
     question = fill(rng.choice(bank.forms.ask_aggregation), topic=triple.topic, things=things)
@@ -282,7 +282,7 @@ def _aggregation(bank: Bank, triple: Triple, states: States, rng: random.Random)
     return DrawnTask("aggregation", tuple(triple.members), after, before, question, expected)
 
 
-def _tracking(bank: Bank, entity: str, states: States, rng: random.Random) -> DrawnTask:
+def _tracking(bank: DomainBank, entity: str, states: States, rng: random.Random) -> DrawnTask:
     question = fill(rng.choice(bank.forms.ask_tracking), thing=bank.thing(entity))
     return DrawnTask("tracking", (entity,), states.tracked, states.tracked, question, ", then ".join(states.tracked))
 
@@ -290,7 +290,7 @@ def _tracking(bank: Bank, entity: str, states: States, rng: random.Random) -> Dr
 # --- what is said ---------------------------------------------------------------------------------------------------
 
 
-def _facts(bank: Bank, plan: Plan, states: States, rng: random.Random) -> list[DrawnFact]:
+def _facts(bank: DomainBank, plan: Plan, states: States, rng: random.Random) -> list[DrawnFact]:
     words = _Words(bank, states, rng)
     parts = [_introduction(words, plan, place, part) for place, part in enumerate(_INTRODUCTIONS)]
     deleted, root = words.told(plan.deletion, "value", "1a"), words.told(plan.root, "root", "1a")
@@ -300,7 +300,7 @@ def _facts(bank: Bank, plan: Plan, states: States, rng: random.Random) -> list[D
     return [*(fact for part in parts for fact in part), *_ties(words, plan), *_change(words, plan)]
 
 
-def _introduction(words: _Words, plan: Plan, place: int, part: Part) -> list[DrawnFact]:
+def _introduction(words: _Words, plan: Plan, place: int, part: EpisodePart) -> list[DrawnFact]:
     """A noise fact, one of the three that belong together, and a value of the tracked thing."""
     value, entity = words.states.tracked[place], plan.tracking
     if place == 0:
@@ -345,7 +345,7 @@ def _change(words: _Words, plan: Plan) -> list[DrawnFact]:
 class _Words:
     """Puts facts in words."""
 
-    bank: Bank
+    bank: DomainBank
     states: States
     rng: random.Random
 
@@ -357,7 +357,7 @@ class _Words:
         """The entity's value in one of the wordings for any entity."""
         return fill(self.rng.choice(forms), thing=self.bank.thing(entity), value=value)
 
-    def told(self, entity: str, kind: FactKind, part: Part) -> DrawnFact:
+    def told(self, entity: str, kind: ToldKind, part: EpisodePart) -> DrawnFact:
         """The entity's first value as a plain fact."""
         value = self.states.before[entity]
         return DrawnFact(entity, value, kind, part, self.plain(entity, value))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from beam_meme.episode_gold import SHORT, TASKS, Edge, EpisodeGold, FactKind, LoadedEpisode, MemeGold, Task, Told
+from beam_meme.episode_gold import SHORT, TASKS, Edge, EpisodeGold, LoadedEpisode, MemeGold, MemeTask, Told, ToldKind
 from beam_meme.episodes import VARIANTS, Domain, Episode, Line, Phase, Question, Round, Session
 from beamlib.data.checked_json import is_writable, show
 from beamlib.data.conversations import Role
@@ -27,7 +27,7 @@ ADVICE = "correct the file or fetch it again."
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """The id of an episode: it becomes part of a path."""
 
-_TASK_OF: Mapping[str, Task] = {
+_TASK_OF: Mapping[str, MemeTask] = {
     **{task: task for task in TASKS},
     **{short.lower(): task for task, short in SHORT.items()},
     **{"exact": "exact_recall", "multi_hop": "aggregation", "multiple_update": "tracking"},
@@ -39,13 +39,13 @@ _HINT = re.compile(r"\s*\([^()]{0,40}\)\s*\Z")
 _HOP = re.compile(r"\((\d)-hop\)")
 
 
-def task_of(value: object) -> Task | None:
+def task_of(value: object) -> MemeTask | None:
     """The task that goes by a name, tag or older label; None where none does."""
     named = _HINT.sub("", value[:80]).strip().lower() if isinstance(value, str) else ""
     return _TASK_OF.get(re.sub(r"[\s-]+", "_", named))
 
 
-def _task(value: object) -> Task:
+def _task(value: object) -> MemeTask:
     found = task_of(value)
     if found is None:
         raise ValueError(f"{show(value)} is no task; the tasks are {', '.join(TASKS)}")
@@ -85,7 +85,7 @@ class RawSession(RawPart):
 
 class RawAsked(RawPart):
     question: Annotated[str, Field(min_length=1)]
-    task_type: Annotated[Task, BeforeValidator(_task)]
+    task_type: Annotated[MemeTask, BeforeValidator(_task)]
     entity: Any = None
     entity_values: Any
     hop: Any = None
@@ -155,7 +155,7 @@ have about 600 million."""
 
 _FIXED = "generation.json", "manifest.json"
 _ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant"}
-_FACT_KINDS = get_args(FactKind)
+_FACT_KINDS = get_args(ToldKind)
 _EVIDENCE = "1a", "1b", "1c", "2", "change"
 """What the five sessions of evidence are, in their order (section 2.4 of the fact sheet; the names are ours)."""
 

@@ -36,7 +36,7 @@ from beam_meme.fillers import (
     read_fillers,
     verdict_prompts,
 )
-from beam_meme.telling import ASSISTANT, USER, prompts_of, tell
+from beam_meme.telling import ASSISTANT, USER, prompts_of, tell_sessions
 from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.data.sources import refuse_data
@@ -238,11 +238,11 @@ class _Writer:
 
     def _tell(self, drawn: Drawn) -> AuditedEpisode:
         if not self.endpoints:
-            return AuditedEpisode(run(tell(drawn)))
+            return AuditedEpisode(run(tell_sessions(drawn)))
         with self._models(drawn.id) as models:
             if "auditor" in models:
                 return self._waited(tell_audited(drawn, models))
-            return AuditedEpisode(self._waited(tell(drawn, models["speaker"])))
+            return AuditedEpisode(self._waited(tell_sessions(drawn, models["speaker"])))
 
     def judged(self, domain: Domain, pool: Checked) -> Checked:
         """Those of `pool` that the detector, where there is one, finds neutral too."""

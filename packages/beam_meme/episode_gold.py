@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from beam_meme.episodes import Episode, Phase, Variant, places_of
+from beam_meme.episodes import Episode, Phase, Variant, message_places
 
-Task = Literal["exact_recall", "aggregation", "tracking", "deletion", "cascade", "absence"]
-TASKS: tuple[Task, ...] = get_args(Task)
-SHORT: Mapping[Task, str] = {
+MemeTask = Literal["exact_recall", "aggregation", "tracking", "deletion", "cascade", "absence"]
+TASKS: tuple[MemeTask, ...] = get_args(MemeTask)
+SHORT: Mapping[MemeTask, str] = {
     "exact_recall": "ER",
     "aggregation": "Agg",
     "tracking": "Tr",
@@ -23,7 +23,7 @@ SHORT: Mapping[Task, str] = {
 }
 """The tags of the published tables."""
 
-FactKind = Literal["value", "update", "root", "dependency", "rule", "exact", "change", "deletion"]
+ToldKind = Literal["value", "update", "root", "dependency", "rule", "exact", "change", "deletion"]
 """`value`: told once (noise and Agg too), or the first of a tracked thing; `update`: a later value of it. `dependency`:
 a dependent fact with its clause; `rule`: an if-then fact; `exact`: a string to be kept word for word. `change`: the new
 value of the root; `deletion`: the request to forget."""
@@ -35,7 +35,7 @@ class Told:
 
     entity: str
     value: str
-    kind: FactKind | None
+    kind: ToldKind | None
     session: int
     line: int
 
@@ -62,7 +62,7 @@ class MemeGold:
 
     question: str
     phase: Phase
-    task: Task
+    task: MemeTask
     entity: str
     values: tuple[str, ...]
     expected: str
@@ -98,14 +98,14 @@ class LoadedEpisode:
     notes: tuple[str, ...] = ()
 
 
-def evidence_of(loaded: LoadedEpisode) -> dict[str, tuple[int, ...]]:
+def episode_evidence(loaded: LoadedEpisode) -> dict[str, tuple[int, ...]]:
     """By question id, the messages of the sessions read by then that tell a fact the question needs, in order.
 
     Needed are all facts of its entity (of each member, for an aggregation) and of whatever that depends on, up to the
     root: the rule and the change both (section 2.8 of the fact sheet). A place that no message has tells nothing.
     """
     episode, gold = loaded.episode, loaded.gold
-    places = places_of(episode, len(episode.sessions))
+    places = message_places(episode, len(episode.sessions))
     found = {}
     for question, one in gold.questions.items():
         entities = _upstream(one, gold)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from beam_meme.episode_results import CONTEXTS, Meter, contexts_record, writable_answer
-from beam_meme.episodes import Episode, Phase, Round, conversation_of
+from beam_meme.episodes import Episode, Phase, Round, episode_conversation
 from beam_meme.meme_memories import (
-    EVOLVING,
+    FILE_MEMORIES,
     OVER_SESSIONS,
     MemeMemory,
     arm_of,
@@ -31,7 +31,7 @@ from beamlib.memory import Memory
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.processes import at_once, tell
 
-PROMPT = "meme_answer"
+ANSWER_PROMPT = "meme_answer"
 
 Evidence = Mapping[str, tuple[int, ...]]
 """By question id, the messages that tell its facts: for the ceiling alone, and handed in from outside."""
@@ -55,10 +55,10 @@ class _Reading:
 
         def prompt(place: int, recalled: RetrievedContext) -> Prompt:
             variables = {"context": recalled.context, "question": probes[place].question}
-            return Prompt(PROMPT, variables, about=probes[place].id)
+            return Prompt(ANSWER_PROMPT, variables, about=probes[place].id)
 
         with self.meter.at("retrieval"):
-            return ask_probes(probes, memory, prompt, conversation_of(self.episode, asked.sessions))
+            return ask_probes(probes, memory, prompt, episode_conversation(self.episode, asked.sessions))
 
 
 def probes_of(episode: Episode, one: Round) -> list[Probe]:
@@ -102,7 +102,7 @@ def run_episode(
     meter = Meter()
     metered = meter.roles(roster)
     reading = _Reading(episode, meter)
-    if memory in EVOLVING:
+    if memory in FILE_MEMORIES:
         asked = [one for _, own in _evolving(reading, memory, parameters, metered) for one in own]
     else:
         asked = [one for _, own in _plain(reading, memory, parameters, metered, evidence or {}) for one in own]
@@ -120,7 +120,7 @@ def _plain(
 ) -> Iterator[tuple[Phase, list[Asked]]]:
     """A memory that reads the conversation so far, anew at each round."""
     for phase, one in reading.episode.rounds.items():
-        conversation = conversation_of(reading.episode, one.sessions)
+        conversation = episode_conversation(reading.episode, one.sessions)
         if memory in OVER_SESSIONS:
             sessions = session_search(memory, parameters, roster.embedding)
             yield phase, reading.ask(phase, read_or_fail(sessions, conversation))
@@ -139,7 +139,7 @@ def _evolving(
     """
     episode = reading.episode
     keeper = evolving_memory(memory, roster.memory, parameters)
-    sessions = sessions_of(conversation_of(episode, len(episode.sessions)))
+    sessions = sessions_of(episode_conversation(episode, len(episode.sessions)))
     failed: ModelError | None = None
     read = 0
     for phase, one in episode.rounds.items():

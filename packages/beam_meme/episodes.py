@@ -99,7 +99,7 @@ _Said = tuple[Role, str, int]
 """Who speaks, the words, and the first of the session's lines that they are from."""
 
 
-def conversation_of(episode: Episode, sessions: int) -> Conversation:
+def episode_conversation(episode: Episode, sessions: int) -> Conversation:
     """The first `sessions` sessions as a conversation: a batch per session, a turn per pair.
 
     Every character is kept, in order. The rule for sessions that do not alternate: what one side says several times in
@@ -126,8 +126,8 @@ def conversation_of(episode: Episode, sessions: int) -> Conversation:
     )
 
 
-def places_of(episode: Episode, sessions: int) -> Mapping[int, tuple[int, int]]:
-    """By message id of `conversation_of`: the session it is of and the first of that session's lines in it, from 0.
+def message_places(episode: Episode, sessions: int) -> Mapping[int, tuple[int, int]]:
+    """By message id of `episode_conversation`: the session it is of and the first of that session's lines in it, from 0.
 
     A message that was put in to complete a pair has the line beside it.
     """

@@ -12,19 +12,19 @@ from beamlib.errors import UserError
 from beamlib.files import inside, read_json, sha256_of_file, write_json
 
 REPOSITORY = "meme-benchmark/MEME"
-REVISION = "03932fd33a08debf182ad01a47504024201d86f2"
+EPISODES_REVISION = "03932fd33a08debf182ad01a47504024201d86f2"
 MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodesFile:
-    """A file of the dataset at `REVISION`."""
+    """A file of the dataset at `EPISODES_REVISION`."""
 
     name: str
     sha256: str
 
 
-PINNED: Mapping[str, EpisodesFile] = {
+PINNED_EPISODES: Mapping[str, EpisodesFile] = {
     "nofiller": EpisodesFile("meme_nofiller.json", "1687d028cc1638986df9f58f0c3f072f614cf13d72a791541b4439fddf701636"),
     "filler32k": EpisodesFile(
         "meme_filler32k.json", "a88d28374a002b3e5b1683fb7201d06a1ce739d2ebf94c971c37bb65cf6ebdd3"
@@ -39,7 +39,7 @@ Not tried: we have no such file."""
 
 
 def download_episodes(
-    folder: Path, variants: Sequence[str] = VARIANTS, pinned: Mapping[str, EpisodesFile] = PINNED
+    folder: Path, variants: Sequence[str] = VARIANTS, pinned: Mapping[str, EpisodesFile] = PINNED_EPISODES
 ) -> Path:
     """Fetch the files of `variants` into `folder` and give the folder back.
 
@@ -64,7 +64,7 @@ def download_episodes(
         if found != file.sha256:
             raise UserError(
                 f"{path}: the SHA-256 is {found[:12]}… where {file.sha256[:12]}… is pinned for revision "
-                f"{REVISION[:12]}; delete the file and try again."
+                f"{EPISODES_REVISION[:12]}; delete the file and try again."
             )
     write_json(
         folder / MANIFEST, {file.name: _verified(folder, file) for file in pinned.values() if _held(folder, file)}
@@ -76,7 +76,7 @@ def _fetch(folder: Path, file: EpisodesFile) -> None:
     from huggingface_hub import hf_hub_download  # here, because importing it takes longer than most commands
 
     try:
-        hf_hub_download(REPOSITORY, file.name, repo_type="dataset", revision=REVISION, local_dir=folder)
+        hf_hub_download(REPOSITORY, file.name, repo_type="dataset", revision=EPISODES_REVISION, local_dir=folder)
     except Exception as error:  # the hub client raises OSError, httpx and own errors, differently by version
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(
@@ -94,7 +94,7 @@ def _held(folder: Path, file: EpisodesFile) -> bool:
 def _verified(folder: Path, file: EpisodesFile) -> dict[str, object]:
     return {
         "repository": REPOSITORY,
-        "revision": REVISION,
+        "revision": EPISODES_REVISION,
         "sha256": file.sha256,
         "bytes": (folder / file.name).stat().st_size,
     }

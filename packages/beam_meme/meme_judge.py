@@ -37,7 +37,7 @@ class ToJudgeMeme:
     """An answer to a question, or in `unscored` why there is none, which `transient` says may pass.
 
     `old_value` is what held before the change: cascade needs it beside the new one. `change` says what changed upstream
-    of an absence, as `to_judge` writes it.
+    of an absence, as `question_to_judge` writes it.
     """
 
     question_id: str
@@ -50,7 +50,7 @@ class ToJudgeMeme:
     transient: bool = False
 
 
-class Verdict(BaseModel):
+class MemeVerdict(BaseModel):
     """What an answer is worth. `passed` is None where nothing could be decided, and `unscored` says why.
 
     `partial` is the share of values given (aggregation) or given in order (tracking), None for other tasks. `present`
@@ -80,7 +80,7 @@ class Verdict(BaseModel):
         return not self.judge
 
 
-def to_judge(
+def question_to_judge(
     question_id: str, answer: str | None, unscored: str | None, gold: EpisodeGold, *, transient: bool = False
 ) -> ToJudgeMeme:
     """An answer with all that judging it takes, by the gold of its episode. An unknown id is a `KeyError`."""
@@ -99,13 +99,13 @@ def to_judge(
 
 def judge_memories(
     asked: Mapping[str, Sequence[ToJudgeMeme]], parameters: ResolvedParameters, roster: ModelRoles
-) -> dict[str, list[Verdict]]:
+) -> dict[str, list[MemeVerdict]]:
     """Judge the answers of some memories, by the memory's name."""
     verdicts = iter(judge_round([one for own in asked.values() for one in own], roster.judge))
     return {name: [next(verdicts) for _ in own] for name, own in asked.items()}
 
 
-def judge_round(asked: Sequence[ToJudgeMeme], judge: Model) -> list[Verdict]:
+def judge_round(asked: Sequence[ToJudgeMeme], judge: Model) -> list[MemeVerdict]:
     """The verdict on every answer, all of them asked for concurrently; in the order of `asked`.
 
     Any exception but a failed call is raised once all calls have ended.
@@ -113,7 +113,7 @@ def judge_round(asked: Sequence[ToJudgeMeme], judge: Model) -> list[Verdict]:
     return run(_judge_all(asked, judge))
 
 
-async def _judge_all(asked: Sequence[ToJudgeMeme], judge: Model) -> list[Verdict]:
+async def _judge_all(asked: Sequence[ToJudgeMeme], judge: Model) -> list[MemeVerdict]:
     return await gather(_verdict(one, judge) for one in asked)
 
 
@@ -158,12 +158,12 @@ def _change(own: MemeGold, gold: EpisodeGold) -> str:
     )
 
 
-async def _verdict(one: ToJudgeMeme, judge: Model) -> Verdict:
+async def _verdict(one: ToJudgeMeme, judge: Model) -> MemeVerdict:
     if one.unscored is not None or one.answer is None:
         why = one.unscored or "there is no answer to judge"
-        return Verdict(question_id=one.question_id, unscored=why, transient=one.transient)
+        return MemeVerdict(question_id=one.question_id, unscored=why, transient=one.transient)
     if not one.gold.values or not all(value.strip() for value in one.gold.values):
-        return Verdict(question_id=one.question_id, unscored="the gold holds no value", judge=BY_CONTAINMENT)
+        return MemeVerdict(question_id=one.question_id, unscored="the gold holds no value", judge=BY_CONTAINMENT)
     if one.gold.task == "exact_recall":
         return _exact(one, one.answer)
     prompt = _prompt(one, one.answer)
@@ -171,10 +171,10 @@ async def _verdict(one: ToJudgeMeme, judge: Model) -> Verdict:
     return _judged(one, one.answer, found, judge.name)
 
 
-def _exact(one: ToJudgeMeme, answer: str) -> Verdict:
+def _exact(one: ToJudgeMeme, answer: str) -> MemeVerdict:
     held = all(contains(value, answer) for value in one.gold.values)
     reason = "the string stands in the answer" if held else "the string does not stand in the answer"
-    return Verdict(question_id=one.question_id, passed=held, reason=reason, judge=BY_CONTAINMENT)
+    return MemeVerdict(question_id=one.question_id, passed=held, reason=reason, judge=BY_CONTAINMENT)
 
 
 def _prompt(one: ToJudgeMeme, answer: str) -> Prompt:
@@ -252,12 +252,12 @@ def _objects(reply: str) -> Iterator[Any]:
             continue
 
 
-def _judged(one: ToJudgeMeme, answer: str, found: ParsedReply[_Decided], judge: str) -> Verdict:
+def _judged(one: ToJudgeMeme, answer: str, found: ParsedReply[_Decided], judge: str) -> MemeVerdict:
     own, task = found.value, one.gold.task
     if own is None:
-        return Verdict(question_id=one.question_id, unscored=found.reason, judge=judge, transient=found.transient)
+        return MemeVerdict(question_id=one.question_id, unscored=found.reason, judge=judge, transient=found.transient)
     partial = sum(own.verdicts) / len(own.verdicts) if task == "aggregation" else None
-    return Verdict(
+    return MemeVerdict(
         question_id=one.question_id,
         passed=all(own.verdicts),
         partial=share_in_order(one.gold.values, answer) if task == "tracking" else partial,

@@ -26,9 +26,9 @@ MemeMemory = Literal[
 ]  # fmt: skip
 """Names an arm, its folder and its column: a closed set."""
 
-MEMORIES: tuple[MemeMemory, ...] = get_args(MemeMemory)
+MEME_MEMORIES: tuple[MemeMemory, ...] = get_args(MemeMemory)
 OVER_SESSIONS: tuple[MemeMemory, ...] = ("bm25", "dense")
-EVOLVING: tuple[MemeMemory, ...] = ("md-flat", "wiki", "dependencies")
+FILE_MEMORIES: tuple[MemeMemory, ...] = ("md-flat", "wiki", "dependencies")
 """Read session by session, and keep files; the others read the conversation so far at each round."""
 
 _SPEAKERS = {"user": "USER", "assistant": "ASSISTANT"}
@@ -38,7 +38,7 @@ _DEFAULT = Encoders()
 def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:
     """The arm of this project's runs that a memory is, with its settings; `UserError` where `own` names no class.
 
-    `ValueError` for one of `OVER_SESSIONS` or `EVOLVING`, which are made here.
+    `ValueError` for one of `OVER_SESSIONS` or `FILE_MEMORIES`, which are made here.
     """
     match memory:
         case "gold-facts":

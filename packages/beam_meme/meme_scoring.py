@@ -26,20 +26,20 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from beam_meme.episode_gold import TASKS, EpisodeGold, FactKind, MemeGold, Task, Told
-from beam_meme.meme_judge import Verdict, contains, plain
+from beam_meme.episode_gold import TASKS, EpisodeGold, MemeGold, MemeTask, Told, ToldKind
+from beam_meme.meme_judge import MemeVerdict, contains, plain
 from beamlib.errors import UserError
 from beamlib.scoring.intervals import Array, conversation_values, mean_interval
 
-Kind = Literal["real", "trivial", "knew but failed", "never knew"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+OutcomeKind = Literal["real", "trivial", "knew but failed", "never knew"]
+OUTCOME_KINDS: tuple[OutcomeKind, ...] = get_args(OutcomeKind)
 """Known before and right after; only right after; only known before; neither."""
 
-FILTERED: tuple[Task, ...] = ("deletion", "cascade", "absence")
+FILTERED: tuple[MemeTask, ...] = ("deletion", "cascade", "absence")
 """The tasks of which only real passes count."""
 
 OVERALL = "overall"
-COLUMNS = ("memory", "task", "hop", "n", "unscored", "real", "raw", "partial", *(f"n {kind}" for kind in KINDS),
+MEME_COLUMNS = ("memory", "task", "hop", "n", "unscored", "real", "raw", "partial", *(f"n {kind}" for kind in OUTCOME_KINDS),
            "not known", "low", "high")  # fmt: skip
 
 
@@ -50,11 +50,11 @@ class JudgedEpisode:
     memory: str
     episode_id: str
     gold: Mapping[str, MemeGold]
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, MemeVerdict]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class QuestionOutcome:
     """What a question after the change came to.
 
     `raw` is whether the answer passes, `real` whether that counts; both are None where `unscored` says why. `kind` is
@@ -65,18 +65,18 @@ class Outcome:
     memory: str
     episode_id: str
     question_id: str
-    task: Task
+    task: MemeTask
     hop: int | None
     entity: str
     raw: bool | None
     real: bool | None
     partial: float | None
-    kind: Kind | None
+    kind: OutcomeKind | None
     unscored: str | None
     unasked: bool = False
 
 
-def outcomes(episode: JudgedEpisode) -> list[Outcome]:
+def outcomes(episode: JudgedEpisode) -> list[QuestionOutcome]:
     """The outcome of every question after the change, in the order of the gold."""
     known = _known(episode)
     return [
@@ -86,7 +86,7 @@ def outcomes(episode: JudgedEpisode) -> list[Outcome]:
     ]
 
 
-def _known(episode: JudgedEpisode) -> dict[str, Verdict]:
+def _known(episode: JudgedEpisode) -> dict[str, MemeVerdict]:
     """The verdicts from before the change, by entity: that is what joins the rounds. Missing answers are left out."""
     asked = ((gold, episode.verdicts.get(question_id)) for question_id, gold in episode.gold.items())
     return {
@@ -96,15 +96,15 @@ def _known(episode: JudgedEpisode) -> dict[str, Verdict]:
     }
 
 
-def _outcome(episode: JudgedEpisode, question_id: str, gold: MemeGold, before: Verdict | None) -> Outcome:
-    verdict = episode.verdicts.get(question_id) or Verdict(question_id=question_id, unscored="there is no verdict")
+def _outcome(episode: JudgedEpisode, question_id: str, gold: MemeGold, before: MemeVerdict | None) -> QuestionOutcome:
+    verdict = episode.verdicts.get(question_id) or MemeVerdict(question_id=question_id, unscored="there is no verdict")
     unscored, raw, kind = verdict.unscored, verdict.passed, None
     if gold.task in FILTERED and raw is not None:
         if before is not None and before.passed is None:
             unscored, raw = f"the answer before the change could not be judged: {before.unscored}", None
         else:
-            kind = kind_of(before is not None and bool(before.passed), raw)
-    return Outcome(
+            kind = outcome_kind(before is not None and bool(before.passed), raw)
+    return QuestionOutcome(
         memory=episode.memory,
         episode_id=episode.episode_id,
         question_id=question_id,
@@ -120,7 +120,7 @@ def _outcome(episode: JudgedEpisode, question_id: str, gold: MemeGold, before: V
     )
 
 
-def kind_of(known: bool, right: bool) -> Kind:
+def outcome_kind(known: bool, right: bool) -> OutcomeKind:
     """What it comes to that the value was `known` before the change, and the answer after it is `right`."""
     if right:
         return "real" if known else "trivial"
@@ -128,24 +128,24 @@ def kind_of(known: bool, right: bool) -> Kind:
 
 
 def score_episodes(results: Iterable[JudgedEpisode]) -> pd.DataFrame:
-    """One row per memory and task, then its overall score; columns `COLUMNS`, memories in the order of `results`.
+    """One row per memory and task, then its overall score; columns `MEME_COLUMNS`, memories in the order of `results`.
 
     Cascade and absence have a row for each hop beside the one of all (`hop` is 1, 2, or 0 for all). `real`, `raw` and
     `partial` are shares from 0 to 1, NaN where there is nothing to average; `n <kind>` and `not known` (no answer from
     before the change) are counts. `low` and `high` are the 95 % interval of `real` over episodes. The overall score is
     the plain mean of the six tasks, NaN where one is missing. An episode that a memory has twice is a `UserError`.
     """
-    by_memory: dict[str, dict[str, list[Outcome]]] = {}
+    by_memory: dict[str, dict[str, list[QuestionOutcome]]] = {}
     for episode in results:
         own = by_memory.setdefault(episode.memory, {})
         if episode.episode_id in own:
             raise UserError(f"results of {episode.memory}: {episode.episode_id} occurs twice; keep one of them.")
         own[episode.episode_id] = outcomes(episode)
     rows = [row for memory, episodes in by_memory.items() for row in _rows(memory, list(episodes.values()))]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(MEME_COLUMNS))
 
 
-def _rows(memory: str, episodes: Sequence[Sequence[Outcome]]) -> list[dict[str, Any]]:
+def _rows(memory: str, episodes: Sequence[Sequence[QuestionOutcome]]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for task in TASKS:
         own = [[one for one in episode if one.task == task] for episode in episodes]
@@ -156,7 +156,7 @@ def _rows(memory: str, episodes: Sequence[Sequence[Outcome]]) -> list[dict[str, 
     return [*rows, _overall(memory, [row for row in rows if row["hop"] == 0], episodes)]
 
 
-def _row(memory: str, task: str, hop: int, episodes: Sequence[Sequence[Outcome]]) -> dict[str, Any]:
+def _row(memory: str, task: str, hop: int, episodes: Sequence[Sequence[QuestionOutcome]]) -> dict[str, Any]:
     asked = [one for episode in episodes for one in episode]
     scored = [one for one in asked if one.real is not None]
     kinds = Counter(one.kind for one in scored)
@@ -170,15 +170,17 @@ def _row(memory: str, task: str, hop: int, episodes: Sequence[Sequence[Outcome]]
         "real": _mean([one.real for one in scored]),
         "raw": _mean([one.raw for one in scored]),
         "partial": _mean([one.partial for one in scored if one.partial is not None]),
-        **{f"n {kind}": kinds[kind] for kind in KINDS},
+        **{f"n {kind}": kinds[kind] for kind in OUTCOME_KINDS},
         "not known": sum(one.unasked for one in scored),
         "low": low,
         "high": high,
     }
 
 
-def _overall(memory: str, tasks: Sequence[Mapping[str, Any]], episodes: Sequence[Sequence[Outcome]]) -> dict[str, Any]:
-    counted = ("n", "unscored", *(f"n {kind}" for kind in KINDS), "not known")
+def _overall(
+    memory: str, tasks: Sequence[Mapping[str, Any]], episodes: Sequence[Sequence[QuestionOutcome]]
+) -> dict[str, Any]:
+    counted = ("n", "unscored", *(f"n {kind}" for kind in OUTCOME_KINDS), "not known")
     low, high = _overall_interval(episodes)
     return {
         "memory": memory,
@@ -196,13 +198,13 @@ def _mean(values: Sequence[float | bool | None]) -> float:
     return float(np.mean(np.array(values, dtype=np.float64))) if values else float("nan")
 
 
-def _sums(episodes: Sequence[Sequence[Outcome]]) -> tuple[Array, Array]:
+def _sums(episodes: Sequence[Sequence[QuestionOutcome]]) -> tuple[Array, Array]:
     """For each episode how many of its questions count as right, and how many were scored."""
     real = [[float(one.real) for one in episode if one.real is not None] for episode in episodes]
     return np.array([sum(own) for own in real]), np.array([float(len(own)) for own in real])
 
 
-def _interval(episodes: Sequence[Sequence[Outcome]]) -> tuple[float, float]:
+def _interval(episodes: Sequence[Sequence[QuestionOutcome]]) -> tuple[float, float]:
     sums, counts = _sums(episodes)
     held = counts > 0
     if not held.any():
@@ -211,7 +213,7 @@ def _interval(episodes: Sequence[Sequence[Outcome]]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _overall_interval(episodes: Sequence[Sequence[Outcome]]) -> tuple[float, float]:
+def _overall_interval(episodes: Sequence[Sequence[QuestionOutcome]]) -> tuple[float, float]:
     """The interval of the mean over tasks: each episode adds to it what it adds to every task."""
     parts = [_sums([[one for one in episode if one.task == task] for episode in episodes]) for task in TASKS]
     if not all(counts.any() for _, counts in parts):
@@ -221,8 +223,8 @@ def _overall_interval(episodes: Sequence[Sequence[Outcome]]) -> tuple[float, flo
     return float(low), float(high)
 
 
-Stage = Literal["encoded", "maintained", "retrieved", "answered", "right"]
-STAGES: tuple[Stage, ...] = get_args(Stage)
+FailureStage = Literal["encoded", "maintained", "retrieved", "answered", "right"]
+FAILURE_STAGES: tuple[FailureStage, ...] = get_args(FailureStage)
 """The stage that failed, in order; `right` where none did."""
 
 Need = tuple[Told, ...]
@@ -279,7 +281,7 @@ def needs_of(question: MemeGold, episode: EpisodeGold) -> list[Need]:
     return [tuple(need) for need in _needs(question, episode)]
 
 
-def stage_of(question: MemeGold, episode: EpisodeGold, evidence: StageEvidence) -> Stage:
+def stage_of(question: MemeGold, episode: EpisodeGold, evidence: StageEvidence) -> FailureStage:
     """The first stage that failed for an answer that does not pass; where all it needs was retrieved, `answered`.
 
     A need that the episode tells nowhere is passed over: no memory could have stored it.
@@ -287,7 +289,7 @@ def stage_of(question: MemeGold, episode: EpisodeGold, evidence: StageEvidence) 
     if evidence.passed:
         return "right"
     reached = [max(_reached(fact, evidence) for fact in need) for need in needs_of(question, episode) if need]
-    return STAGES[min(reached, default=3)]
+    return FAILURE_STAGES[min(reached, default=3)]
 
 
 def _needs(question: MemeGold, episode: EpisodeGold) -> Iterator[Iterable[Told]]:
@@ -327,7 +329,7 @@ def _ruled(episode: EpisodeGold, entity: str) -> Need:
     return _told(episode, entity, "rule", episode.after.get(entity))
 
 
-def _told(episode: EpisodeGold, entity: str, kind: FactKind, value: str | None) -> Need:
+def _told(episode: EpisodeGold, entity: str, kind: ToldKind, value: str | None) -> Need:
     """The facts of a kind about an entity; where a file names no kinds, those about it that tell `value`."""
     own = [fact for fact in episode.facts if fact.entity == entity]
     named = tuple(fact for fact in own if fact.kind == kind)

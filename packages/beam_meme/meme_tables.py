@@ -16,9 +16,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beam_meme.episode_gold import SHORT, TASKS, EpisodeGold, LoadedEpisode, MemeGold, Task
+from beam_meme.episode_gold import SHORT, TASKS, EpisodeGold, LoadedEpisode, MemeGold, MemeTask
 from beam_meme.episodes import DOMAINS, Session
-from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL, STAGES, Stage
+from beam_meme.meme_scoring import FAILURE_STAGES, FILTERED, OUTCOME_KINDS, OVERALL, FailureStage
 from beamlib.evaluate.answer_record import ContextLosses
 from beamlib.llm.model import Usage
 from beamlib.report.figures import COLUMN_WIDTH, PAGE_WIDTH, bars, legend, style
@@ -138,7 +138,7 @@ def kinds_table(scores: pd.DataFrame, basis: Footer) -> Table:
             _share(row),
             _plain(row["raw"]),
             _plain(row["partial"]),
-            *(str(row[f"n {kind}"]) if task in FILTERED else NOTHING for kind in KINDS),
+            *(str(row[f"n {kind}"]) if task in FILTERED else NOTHING for kind in OUTCOME_KINDS),
             str(row["not known"]) if task in FILTERED else NOTHING,
         )
         for memory, own in _by_memory(scores)
@@ -152,7 +152,7 @@ def kinds_table(scores: pd.DataFrame, basis: Footer) -> Table:
         "Counts",
         "Passes",
         "Partial",
-        *map(str.capitalize, KINDS),
+        *map(str.capitalize, OUTCOME_KINDS),
         "No before",
     ]
     notes = (
@@ -165,19 +165,19 @@ def kinds_table(scores: pd.DataFrame, basis: Footer) -> Table:
     return Table("MEME: kinds of pass", cells, tuple(basis.lines()), notes, csv=scores, frame=scores, basis=basis)
 
 
-def stage_table(found: Iterable[tuple[str, Task, Stage]], basis: Footer) -> Table:
+def stage_table(found: Iterable[tuple[str, MemeTask, FailureStage]], basis: Footer) -> Table:
     """How many answers of each memory and task went wrong at each stage; `found` has a row per scored answer."""
-    counts: dict[tuple[str, Task], Counter[Stage]] = {}
+    counts: dict[tuple[str, MemeTask], Counter[FailureStage]] = {}
     for memory, task, stage in found:
         counts.setdefault((memory, task), Counter())[stage] += 1
     memories = list(dict.fromkeys(memory for memory, _ in counts))
     rows = [
-        (memory, SHORT[task], str(own.total()), *(str(own[stage]) for stage in STAGES))
+        (memory, SHORT[task], str(own.total()), *(str(own[stage]) for stage in FAILURE_STAGES))
         for memory in memories
         for task in TASKS
         if (own := counts.get((memory, task)))
     ]
-    columns = ["Memory", "Task", "n", *(stage if stage == "right" else f"not {stage}" for stage in STAGES)]
+    columns = ["Memory", "Task", "n", *(stage if stage == "right" else f"not {stage}" for stage in FAILURE_STAGES)]
     notes = (
         "The first stage that failed: stored at all, still there when asked, retrieved whole, used in the answer.",
     )
@@ -205,7 +205,7 @@ def token_table(used: Mapping[str, Mapping[str, Usage]], episodes: Mapping[str, 
     return Table("MEME: tokens per episode", cells, footer, notes, groups=groups, csv=named, frame=named, basis=basis)
 
 
-def cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]]], basis: Footer) -> Table:
+def episode_cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]]], basis: Footer) -> Table:
     """Show what each memory cost in dollars, below what was published.
 
     `dollars` has the costs of each episode by stage. The ratio is to the cheapest system of the same block that costs
@@ -312,10 +312,10 @@ def kinds_figure(frame: pd.DataFrame, answered_by: str) -> Figure:
         figure = Figure(figsize=(PAGE_WIDTH, 1.0 + 0.2 * frame["memory"].nunique()))
         panels = figure.subplots(1, len(FILTERED), sharey=True)
         for axes, task in zip(panels, FILTERED, strict=True):
-            _stacked(axes, frame[frame["task"] == task], KINDS, _KIND_COLOURS)
+            _stacked(axes, frame[frame["task"] == task], OUTCOME_KINDS, _KIND_COLOURS)
             axes.set_title(f"{task} ({SHORT[task]})", loc="left")
         figure.supxlabel(f"questions after the change; {answered_by}", fontsize="medium")
-        legend(figure, panels[0], len(KINDS))
+        legend(figure, panels[0], len(OUTCOME_KINDS))
     return figure
 
 
@@ -324,8 +324,8 @@ def stage_figure(frame: pd.DataFrame, answered_by: str) -> Figure:
     with style():
         figure = Figure(figsize=(COLUMN_WIDTH * 1.6, 1.0 + 0.2 * len(frame)))
         axes = figure.subplots()
-        named = frame.rename(columns={stage: _stage_name(stage) for stage in STAGES})
-        _stacked(axes, named, [_stage_name(stage) for stage in STAGES], _STAGE_COLOURS)
+        named = frame.rename(columns={stage: _stage_name(stage) for stage in FAILURE_STAGES})
+        _stacked(axes, named, [_stage_name(stage) for stage in FAILURE_STAGES], _STAGE_COLOURS)
         axes.set(xlabel=f"answers after the change; {answered_by}")
         legend(figure, axes, 3)
     return figure

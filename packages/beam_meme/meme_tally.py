@@ -10,12 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from beam_meme.episode_gold import LoadedEpisode, Task
+from beam_meme.episode_gold import LoadedEpisode, MemeTask
 from beam_meme.episode_results import CONTEXTS, EpisodeContexts, dollars_of, total_spent
-from beam_meme.episodes import places_of
-from beam_meme.meme_judge import Verdict
-from beam_meme.meme_scoring import JudgedEpisode, Stage, StageEvidence, score_episodes, stage_of
-from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table, token_table
+from beam_meme.episodes import message_places
+from beam_meme.meme_judge import MemeVerdict
+from beam_meme.meme_scoring import FailureStage, JudgedEpisode, StageEvidence, score_episodes, stage_of
+from beam_meme.meme_tables import episode_cost_table, kinds_table, meme_basis, results_table, stage_table, token_table
 from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.calling import endpoints
 from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS
@@ -34,13 +34,13 @@ class _Pair:
     loaded: LoadedEpisode
     answers: Sequence[Answer]
     record: EpisodeContexts
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, MemeVerdict]
 
     @cached_property
     def places(self) -> Mapping[int, tuple[int, int]]:
         """Where every message stands that the memory had read at the end; empty for one that reads nothing."""
         episode = self.loaded.episode
-        return {} if self.arm == "none" else places_of(episode, episode.after.sessions)
+        return {} if self.arm == "none" else message_places(episode, episode.after.sessions)
 
     @cached_property
     def snapshots(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class _Pair:
         """The verdicts with the gold of both rounds."""
         return JudgedEpisode(self.arm, self.loaded.episode.id, self.loaded.gold.questions, self.verdicts)
 
-    def stage(self, answer: Answer) -> Stage | None:
+    def stage(self, answer: Answer) -> FailureStage | None:
         """Where an answer went wrong; None before the change, and where there is no verdict."""
         gold, verdict = self.loaded.gold.questions.get(answer.probe_id), self.verdicts.get(answer.probe_id)
         if gold is None or gold.phase != "after" or verdict is None or verdict.passed is None:
@@ -90,11 +90,11 @@ class Scored:
         return score_episodes(self.judged)
 
     @cached_property
-    def stages(self) -> list[tuple[str, Task, Stage]]:
+    def stages(self) -> list[tuple[str, MemeTask, FailureStage]]:
         """Memory, task and stage of each."""
         return list(self._stages())
 
-    def _stages(self) -> Iterator[tuple[str, Task, Stage]]:
+    def _stages(self) -> Iterator[tuple[str, MemeTask, FailureStage]]:
         for pair in self.pairs:
             for answer in pair.answers:
                 if stage := pair.stage(answer):
@@ -109,7 +109,7 @@ class Scored:
             "kinds": kinds_table(self.scores, self.basis),
             "stages": stage_table(self.stages, self.basis),
             "tokens": token_table(self.used, self.episodes, self.basis),
-            "costs": cost_table(self.dollars, self.basis),
+            "costs": episode_cost_table(self.dollars, self.basis),
         }
 
     def asked_about(self, question: str) -> list[AnsweredQuestion]:
@@ -131,8 +131,8 @@ class AnsweredQuestion:
     memory: str
     context: str
     answer: Answer
-    verdict: Verdict
-    stage: Stage | None
+    verdict: MemeVerdict
+    stage: FailureStage | None
 
 
 def score_plan(plan: TaskPlan, data: str) -> Scored:

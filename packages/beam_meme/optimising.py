@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from beam_meme.episode_gold import EpisodeGold
 from beam_meme.episode_results import CONTEXTS
-from beam_meme.episode_running import PROMPT, probes_of
-from beam_meme.episodes import conversation_of
-from beam_meme.meme_judge import judge_memories, to_judge
+from beam_meme.episode_running import ANSWER_PROMPT, probes_of
+from beam_meme.episodes import episode_conversation
+from beam_meme.meme_judge import judge_memories, question_to_judge
 from beam_meme.meme_memories import MemeMemory, evolving_memory
 from beam_meme.task import Meme
 from beam_memories.evolving.evolving_memory import sessions_of
@@ -35,7 +35,7 @@ from beamlib.places import PROMPTS
 
 ROUTE: Route = "chat/completions"
 MD_FLAT: MemeMemory = "md-flat"
-_FILES = {"answer": (PROMPT, "<context>"), "ingest": (INGEST, "<date>")}
+_FILES = {"answer": (ANSWER_PROMPT, "<context>"), "ingest": (INGEST, "<date>")}
 """Of what can be optimised: the prompt's id, and the tag that its instructions end before."""
 
 
@@ -183,11 +183,15 @@ def _read_and_answer(
     """Read all sessions of an episode, then answer the questions after the change; None for a failed call."""
     keeper = evolving_memory(MD_FLAT, _PredictedModel(roster.memory, ingest), settings)
     asked = unit.asked.rounds["after"]
-    for session in sessions_of(conversation_of(unit.asked, asked.sessions)):
+    for session in sessions_of(episode_conversation(unit.asked, asked.sessions)):
         keeper.read_session(session)
     keeper.finalise()
     prompts = [
-        Prompt(PROMPT, {"context": keeper.recall(probe.question).context, "question": probe.question}, about=probe.id)
+        Prompt(
+            ANSWER_PROMPT,
+            {"context": keeper.recall(probe.question).context, "question": probe.question},
+            about=probe.id,
+        )
         for probe in probes_of(unit.asked, asked)
     ]
     replies = attempt_all(roster.reader_of(MD_FLAT), prompts)
@@ -227,7 +231,7 @@ class _PredictedModel:
 def _share_passed(
     answers: dict[str, str | None], gold: EpisodeGold, settings: ResolvedParameters, roster: ModelRoles
 ) -> float:
-    asked = [to_judge(name, text, None if text else "no answer", gold) for name, text in answers.items()]
+    asked = [question_to_judge(name, text, None if text else "no answer", gold) for name, text in answers.items()]
     verdicts = judge_memories({"optimised": asked}, settings, roster)["optimised"] if asked else []
     return sum(bool(verdict.passed) for verdict in verdicts) / max(len(verdicts), 1)
 

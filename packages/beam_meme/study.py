@@ -15,7 +15,7 @@ from beam_meme.episode_files import episode_sets
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_meme.episode_gold import LoadedEpisode, MemeGold
 from beam_meme.episodes import Variant
-from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL, STAGES
+from beam_meme.meme_scoring import FAILURE_STAGES, FILTERED, OUTCOME_KINDS, OVERALL
 from beam_meme.meme_tally import AnsweredQuestion, Scored, score_plan
 from beam_meme.task import Meme, choose_episodes, unit_of
 from beamlib.data.sources import RECORD
@@ -50,7 +50,7 @@ class Study:
         return f"{self.source}, {combined_hash(hashes)[:12]}"
 
 
-def open_study(parameters: RunParameters) -> Study:
+def open_meme_study(parameters: RunParameters) -> Study:
     """Load the episodes of the parameter `meme`; where it is empty, a small set is generated.
 
     The generated set lies in `<run>/meme/data`; its seed is `generation_seed`. What lies there by another seed or by
@@ -85,9 +85,9 @@ def check_data(place: Path) -> None:
     episode_sets(place)
 
 
-def shown_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
+def meme_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
     """What is asked about the episodes of the parameter `meme`, by variant: answers, and verdicts on them."""
-    return _plans(open_study(parameters), parameters)
+    return _plans(open_meme_study(parameters), parameters)
 
 
 def _plans(study: Study, parameters: RunParameters) -> dict[str, TaskPlan]:
@@ -129,13 +129,13 @@ def filler_frame(results: Mapping[str, Scored]) -> pd.DataFrame:
 def kinds_frame(scored: Scored) -> pd.DataFrame:
     """How many questions of a filtered task came to each kind: `memory`, `task`, and a column per kind."""
     own = scored.scores[scored.scores["task"].isin(FILTERED) & (scored.scores["hop"] == 0)]
-    return own[["memory", "task"]].assign(**{kind: own[f"n {kind}"] for kind in KINDS}).reset_index(drop=True)
+    return own[["memory", "task"]].assign(**{kind: own[f"n {kind}"] for kind in OUTCOME_KINDS}).reset_index(drop=True)
 
 
 def stages_frame(scored: Scored) -> pd.DataFrame:
     """How many answers after the change of each memory failed at each stage, or are right: a column per stage."""
     counts = pd.DataFrame(scored.stages, columns=["memory", "task", "stage"]).groupby(["memory", "stage"]).size()
-    table = counts.unstack(fill_value=0).reindex(columns=list(STAGES), fill_value=0)
+    table = counts.unstack(fill_value=0).reindex(columns=list(FAILURE_STAGES), fill_value=0)
     return table.reindex([memory for memory in scored.episodes if memory in table.index]).reset_index()
 
 

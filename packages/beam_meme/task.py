@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from beam_meme.episode_files import load_episodes
-from beam_meme.episode_gold import LoadedEpisode, evidence_of
+from beam_meme.episode_gold import LoadedEpisode, episode_evidence
 from beam_meme.episode_results import CONTEXTS, EpisodeContexts, total_spent
-from beam_meme.episode_running import PROMPT, answer_episode
+from beam_meme.episode_running import ANSWER_PROMPT, answer_episode
 from beam_meme.episodes import VARIANTS
-from beam_meme.meme_judge import Verdict, judge_memories, to_judge
-from beam_meme.meme_memories import MEMORIES, OVER_SESSIONS, MemeMemory
+from beam_meme.meme_judge import MemeVerdict, judge_memories, question_to_judge
+from beam_meme.meme_memories import MEME_MEMORIES, OVER_SESSIONS, MemeMemory
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters
@@ -48,14 +48,18 @@ class Meme(Task):
     unit_name = "episode"
     ceiling = "gold-facts"
     batch = 4  # a memory's calls wait in line
-    prompts = (PROMPT,)
+    prompts = (ANSWER_PROMPT,)
     judge_prompts = tuple(name for name in prompt_ids() if name.startswith("meme_judge_"))
     code = (
         "beam_memories.evolving",
         *(f"beam_meme.{name}" for name in ("episode_results", "episode_running", "episodes", "meme_memories")),
     )
     judge_code = ("beam_meme.meme_judge", "beam_offline")
-    records: ClassVar[Mapping[str, type[BaseModel]]] = {ANSWERS: Answer, CONTEXTS: EpisodeContexts, JUDGEMENTS: Verdict}
+    records: ClassVar[Mapping[str, type[BaseModel]]] = {
+        ANSWERS: Answer,
+        CONTEXTS: EpisodeContexts,
+        JUDGEMENTS: MemeVerdict,
+    }
     answer = staticmethod(answer_episode)
     judge = staticmethod(judge_memories)
 
@@ -71,7 +75,7 @@ class Meme(Task):
 
     def all_arms(self) -> Sequence[MemeMemory]:
         """The memories."""
-        return MEMORIES
+        return MEME_MEMORIES
 
     def count(self, unit: Unit, arm: AnyArm) -> int:
         """The questions of both rounds."""
@@ -84,11 +88,11 @@ class Meme(Task):
             settings |= settings_of(parameters, ("k", "reader_window", *(("encoder",) if arm == "dense" else ())))
         return {**settings, "variant": self.variant}
 
-    def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
+    def question_to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
         """Each answer with its question's gold."""
         gold = unit.gold.gold
         return [
-            to_judge(one.probe_id, one.text, one.unscored, gold, transient=one.transient)
+            question_to_judge(one.probe_id, one.text, one.unscored, gold, transient=one.transient)
             for one in records
             if one.probe_id in gold.questions
         ]
@@ -131,7 +135,7 @@ def unit_of(loaded: LoadedEpisode) -> Unit:
         variant=str(loaded.variant), sha256=episode.sha256, questions_sha256=sha256(to_json(_gold_of(loaded)))
     )
     length = sum(len(line.content) for session in episode.sessions for line in session.lines)
-    return Unit(check_id(episode.id), episode, record, loaded, evidence_of(loaded), length)
+    return Unit(check_id(episode.id), episode, record, loaded, episode_evidence(loaded), length)
 
 
 def _gold_of(loaded: LoadedEpisode) -> list[list[Any]]:

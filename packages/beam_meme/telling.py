@@ -20,10 +20,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from beam_meme.domains import bank_of
-from beam_meme.drawing import Drawn, DrawnFact, Part
-from beam_meme.episode_gold import FactKind
+from beam_meme.drawing import Drawn, DrawnFact, EpisodePart
+from beam_meme.episode_gold import ToldKind
 from beam_meme.episodes import Domain, Line
-from beam_memorycode.bank import Pool, read_bank
+from beam_memorycode.bank import TextPool, read_rule_bank
 from beamlib.data.checked_json import is_writable
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, run
 from beamlib.llm.retrying import ReadReply, ask, gather
@@ -36,20 +36,20 @@ class _TalkPart(BaseModel):
 
 
 class _Noted(_TalkPart):
-    told: Pool
-    update: Pool
-    exact: Pool
-    deletion: Pool
+    told: TextPool
+    update: TextPool
+    exact: TextPool
+    deletion: TextPool
 
 
 class _ByDomain(_TalkPart):
     """A pool for each domain; `deletion` is for requests to forget, in either."""
 
-    personal_life: Pool
-    software_project: Pool
-    deletion: Pool
+    personal_life: TextPool
+    software_project: TextPool
+    deletion: TextPool
 
-    def of(self, domain: Domain, kind: FactKind) -> Pool:
+    def of(self, domain: Domain, kind: ToldKind) -> TextPool:
         """The pool for a fact of a kind."""
         pools = {"personal_life": self.personal_life, "software_project": self.software_project}
         return self.deletion if kind == "deletion" else pools[domain]
@@ -58,7 +58,7 @@ class _ByDomain(_TalkPart):
 class TalkBank(_TalkPart):
     """`banks/talk.toml`."""
 
-    greeting: dict[Domain, Pool] = Field(min_length=2)
+    greeting: dict[Domain, TextPool] = Field(min_length=2)
     question: _ByDomain
     noted: _Noted
     advice: _ByDomain
@@ -67,7 +67,7 @@ class TalkBank(_TalkPart):
 @cache
 def talk_bank(path: Path = TALK) -> TalkBank:
     """The bank; what is wrong with the file is a `UserError`."""
-    return read_bank(path, TalkBank)
+    return read_rule_bank(path, TalkBank)
 
 
 class SmallTalk:
@@ -84,11 +84,11 @@ class SmallTalk:
         """The assistant's first line."""
         return self._next(self._bank.greeting[self._domain])
 
-    def question(self, kind: FactKind) -> str:
+    def question(self, kind: ToldKind) -> str:
         """What the user adds to a fact: a question that tells nothing, or a request for tips."""
         return self._next(self._bank.question.of(self._domain, kind))
 
-    def answer(self, kind: FactKind) -> str:
+    def answer(self, kind: ToldKind) -> str:
         """The assistant's answer to a fact: it takes note, then says something in general."""
         noted = self._bank.noted
         pools = {"update": noted.update, "change": noted.update, "exact": noted.exact, "deletion": noted.deletion}
@@ -105,7 +105,7 @@ class SmallTalk:
 USER, ASSISTANT = "meme_session_user", "meme_session_assistant"
 """Prompt ids."""
 
-PARTS: tuple[Part, ...] = ("1a", "1b", "1c", "2", "change")
+PARTS: tuple[EpisodePart, ...] = ("1a", "1b", "1c", "2", "change")
 _ABOUT: Mapping[Domain, str] = {
     "personal_life": "the person's own life",
     "software_project": "a software project that the person works on",
@@ -121,7 +121,7 @@ _MOST_WORDS, _MOST_ANSWER, _MOST_CHARACTERS = 130, 90, 4_000
 class ToldSession:
     """The session of a part. `places` has the line (counted from 0) of each fact, by its place in `Drawn.facts`."""
 
-    part: Part
+    part: EpisodePart
     lines: tuple[Line, ...]
     places: Mapping[int, int]
     replaced: int = 0
@@ -132,12 +132,12 @@ class ToldSession:
 class Demand:
     """What a message that tells a fact has to hold, word for word, and what may not be in it."""
 
-    kind: FactKind
+    kind: ToldKind
     must: tuple[str, ...]
     avoid: tuple[str, ...] = ()
 
 
-async def tell(drawn: Drawn, model: Model | None = None) -> list[ToldSession]:
+async def tell_sessions(drawn: Drawn, model: Model | None = None) -> list[ToldSession]:
     """The sessions of an episode, in order; by rules, or by `model` in both roles.
 
     A `ModelError` that may pass is raised: the same command asks again. Any other leaves the message to the rules.
@@ -148,7 +148,7 @@ async def tell(drawn: Drawn, model: Model | None = None) -> list[ToldSession]:
 def prompts_of(drawn: Drawn) -> list[Prompt]:
     """What a model is asked while it tells an episode, as if the rules' messages were its replies."""
     listener = _Listener()
-    run(tell(drawn, listener))
+    run(tell_sessions(drawn, listener))
     return listener.heard
 
 
@@ -179,7 +179,7 @@ def demand_of(drawn: Drawn, fact: DrawnFact) -> Demand:
     return Demand(fact.kind, tuple(must), tuple(dict.fromkeys(one for one in avoid if one.casefold() not in told)))
 
 
-def unspoken(drawn: Drawn, part: Part) -> list[str]:
+def unspoken(drawn: Drawn, part: EpisodePart) -> list[str]:
     """What no answer may name: the episode's values, and where the change is told whatever depends on the root."""
     found = [one.value for one in drawn.facts]
     if part == "change":
@@ -195,7 +195,7 @@ class _Teller:
     """One session while it is told."""
 
     drawn: Drawn
-    part: Part
+    part: EpisodePart
     model: Model | None
     lines: list[Line] = field(default_factory=list)
     replaced: int = 0
@@ -273,10 +273,10 @@ def user_problem(text: str, demand: Demand) -> str:
     if problem := _form_problem(text, _MOST_WORDS):
         return problem
     for phrase in demand.must:
-        if not holds(text, phrase):
+        if not says_phrase(text, phrase):
             return f"It does not say {phrase!r}, which has to be in it word for word."
     for phrase in demand.avoid:
-        if holds(text, phrase):
+        if says_phrase(text, phrase):
             return f"It says {phrase!r}, which does not belong to this fact."
     told = " ".join(one for one in _SENTENCE.findall(text) if not one.rstrip().endswith("?"))
     if demand.kind == "rule" and not (_IF.search(told) and _WILL.search(told)):
@@ -293,7 +293,7 @@ def assistant_problem(text: str, unspoken: Sequence[str]) -> str:
     if problem := _form_problem(text, _MOST_ANSWER):
         return problem
     for phrase in unspoken:
-        if holds(text, phrase):
+        if says_phrase(text, phrase):
             return f"It names {phrase!r}; an answer names nothing that the user told, and nothing that follows from it."
     return ""
 
@@ -308,7 +308,7 @@ def _form_problem(text: str, most: int) -> str:
     return "It begins with a label; leave that away." if _LABEL.match(text) else ""
 
 
-def holds(text: str, phrase: str) -> bool:
+def says_phrase(text: str, phrase: str) -> bool:
     """Whether `text` has `phrase` as whole words, in any case and spacing."""
     written = r"\s+".join(map(re.escape, phrase.split()))
     return re.search(rf"(?<!\w){written}(?!\w)", text, re.IGNORECASE) is not None

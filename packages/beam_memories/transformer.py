@@ -32,7 +32,7 @@ the process grows by 1.0 GB with 8 and by 3.9 GB with 32, in no less time."""
 
 HUB_NAME = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)?")
 """A model by its name on the hub, which is no path."""
-OFFLINE = "HF_HUB_OFFLINE"
+HUB_OFFLINE = "HF_HUB_OFFLINE"
 """The environment variable that, at 1, keeps a model that is not in the cache from being fetched."""
 _SHORT_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
@@ -186,7 +186,7 @@ def _downloaded(name: str, parameter: str) -> Path:
         )
     try:
         # Not left to sentence-transformers: offline it takes a minute of retries, and it would fetch pickles.
-        offline = os.environ.get(OFFLINE) == "1"  # asked now: the library does so once, when it is imported
+        offline = os.environ.get(HUB_OFFLINE) == "1"  # asked now: the library does so once, when it is imported
         return Path(snapshot_download(name, ignore_patterns=list(_NOT_NEEDED), local_files_only=offline))
     except (OSError, ValueError) as error:
         raise UserError(

@@ -20,37 +20,37 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from beam_memorycode.rules import Kind, Rule
+from beam_memorycode.rules import Rule, RuleKind
 from beamlib.errors import UserError
 from beamlib.files import read_text
 
 BANK = Path(__file__).parent / "words"
-Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
-Pool = Annotated[list[Text], Field(min_length=2)]
+BankText = Annotated[str, Field(min_length=1, pattern=r"\S")]
+TextPool = Annotated[list[BankText], Field(min_length=2)]
 
 
-class Part(BaseModel):
+class BankPart(BaseModel):
     """A part of a bank file: strict, frozen, no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class MentorPair(Part):
+class MentorPair(BankPart):
     """A mentor, a mentee and their company, which belong together."""
 
-    mentor: Text
-    mentee: Text
-    company: Text
+    mentor: BankText
+    mentee: BankText
+    company: BankText
 
 
-class Persona(Part):
+class Persona(BankPart):
     """A character in prose, with `[mentor]` or `[mentee]` for the name; `id` finds its tone."""
 
-    id: Text
-    text: Text
+    id: BankText
+    text: BankText
 
 
-class PeopleBank(Part):
+class PeopleBank(BankPart):
     """Who can talk."""
 
     pairs: list[MentorPair] = Field(min_length=1)
@@ -58,59 +58,59 @@ class PeopleBank(Part):
     mentee: list[Persona] = Field(min_length=1)
 
 
-class Subject(Part):
+class RuleSubject(BankPart):
     """Something to talk about: a noun phrase, what there is to it, and what one could do."""
 
-    about: Text
-    aspects: Pool
-    steps: list[Text] = []
+    about: BankText
+    aspects: TextPool
+    steps: list[BankText] = []
 
 
-class Filler(Subject):
+class FillerSubject(RuleSubject):
     """A general work topic; `text` names it in prompts."""
 
     id: int = Field(ge=0, le=100)
-    text: Text
+    text: BankText
 
 
-class FillerOrder(Subject):
+class FillerOrder(RuleSubject):
     """A filler-instruction: its values read as after "to", and are used from the last to the first."""
 
     id: int = Field(ge=101)
-    texts: list[Text] = Field(min_length=2)
+    texts: list[BankText] = Field(min_length=2)
 
 
-class Tone(Part):
+class Tone(BankPart):
     """What personas add, by persona id."""
 
-    mentor: dict[str, Pool]
-    mentee: dict[str, Pool]
+    mentor: dict[str, TextPool]
+    mentee: dict[str, TextPool]
 
 
-class Phrases(Part):
+class Phrases(BankPart):
     """What the offline writer says: pools of templates, `[a|b]` a choice and `{slot}` to be filled in."""
 
-    slots: dict[str, Pool]
-    project: list[Subject] = Field(min_length=2)
-    mentor: dict[str, Pool]
-    mentee: dict[str, Pool]
+    slots: dict[str, TextPool]
+    project: list[RuleSubject] = Field(min_length=2)
+    mentor: dict[str, TextPool]
+    mentee: dict[str, TextPool]
     tone: Tone
-    state: dict[str, Pool]
-    frame: dict[str, Pool]
+    state: dict[str, TextPool]
+    frame: dict[str, TextPool]
 
 
-class _Fillers(Part):
-    filler: list[Filler] = Field(min_length=1)
+class _Fillers(BankPart):
+    filler: list[FillerSubject] = Field(min_length=1)
 
 
-class _Orders(Part):
+class _Orders(BankPart):
     filler: list[FillerOrder] = Field(min_length=1)
 
 
 AnyBank = TypeVar("AnyBank", bound=BaseModel)
 
 
-def read_bank(path: Path, model: type[AnyBank]) -> AnyBank:
+def read_rule_bank(path: Path, model: type[AnyBank]) -> AnyBank:
     """Read a bank file as `model`; raise `UserError` with file, field and value where it is invalid."""
     try:
         values: dict[str, Any] = tomllib.loads(read_text(path))
@@ -128,25 +128,25 @@ def read_bank(path: Path, model: type[AnyBank]) -> AnyBank:
 @cache
 def people() -> PeopleBank:
     """Return names and personas."""
-    return read_bank(BANK / "people.toml", PeopleBank)
+    return read_rule_bank(BANK / "people.toml", PeopleBank)
 
 
 @cache
-def fillers() -> tuple[Filler, ...]:
+def fillers() -> tuple[FillerSubject, ...]:
     """Return the general fillers by id."""
-    return tuple(read_bank(BANK / "fillers.toml", _Fillers).filler)
+    return tuple(read_rule_bank(BANK / "fillers.toml", _Fillers).filler)
 
 
 @cache
 def orders() -> tuple[FillerOrder, ...]:
     """Return the filler-instructions by id."""
-    return tuple(read_bank(BANK / "filler_instructions.toml", _Orders).filler)
+    return tuple(read_rule_bank(BANK / "filler_instructions.toml", _Orders).filler)
 
 
 @cache
 def phrases() -> Phrases:
     """Return the offline writer's phrases."""
-    return read_bank(BANK / "phrases.toml", Phrases)
+    return read_rule_bank(BANK / "phrases.toml", Phrases)
 
 
 _KINDS = r"functions|methods|classes"
@@ -252,14 +252,14 @@ UPDATABLE = range(6, 16)
 """Ids whose later values are updates. Id 0 has several values too, but the released sampler adds it anew."""
 
 
-class Instruction(Part):
+class Instruction(BankPart):
     """A coding convention: its wordings and, beside them, how each is checked; one query for all."""
 
     id: int = Field(ge=0)
-    kind: Kind
-    query: Text
+    kind: RuleKind
+    query: BankText
     shuffle: bool
-    texts: list[Text] = Field(min_length=1)
+    texts: list[BankText] = Field(min_length=1)
     conditions: list[str | bool | list[str | bool]] = Field(min_length=1)
 
     def rule(self, value: int) -> Rule:
@@ -268,14 +268,14 @@ class Instruction(Part):
         return Rule(self.kind, (str(condition[0]), True) if isinstance(condition, list) else condition)
 
 
-class _Instructions(Part):
+class _Instructions(BankPart):
     instruction: list[Instruction] = Field(min_length=1)
 
 
 @cache
 def instructions() -> tuple[Instruction, ...]:
     """Return the instructions by id; ids count from 0."""
-    return tuple(read_bank(BANK / "instructions.toml", _Instructions).instruction)
+    return tuple(read_rule_bank(BANK / "instructions.toml", _Instructions).instruction)
 
 
 Seeds = dict[Literal["contexts", "personas", "instructions", "fillers", "fillers_instruction"], Any]

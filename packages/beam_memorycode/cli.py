@@ -68,16 +68,16 @@ def score(
     from beam_memorycode.dialogue_files import dialogues_revision
     from beam_memorycode.memorycode_tables import own_table
     from beam_memorycode.outputs import OUTPUTS, outputs_in
-    from beam_memorycode.rule_scoring import ORDERS, VARIANTS, Order
+    from beam_memorycode.rule_scoring import ORDERS, SCORING_VARIANTS, AveragingOrder
     from beam_memorycode.scored import score_data
     from beamlib.errors import UserError
     from beamlib.places import ROOT
 
-    for option, value, known in (("--order", order, ORDERS), ("--variant", variant, VARIANTS)):
+    for option, value, known in (("--order", order, ORDERS), ("--variant", variant, SCORING_VARIANTS)):
         if value not in known:
             raise UserError(f"{option}: {value!r:.60} does not exist; choose one of {'; '.join(known)}.")
     place = outputs or (ROOT / "runs" / name / "memorycode" / OUTPUTS if name else data)
-    averaging, scoring = cast(Order, order), VARIANTS[variant]
+    averaging, scoring = cast(AveragingOrder, order), SCORING_VARIANTS[variant]
     models = score_data(data, outputs_in(place, model))
     title = "MemoryCode" + ("" if variant == "released" else f", scored with the variant: {variant}")
     table = own_table(models, title, dialogues_revision(models[0].items), averaging, scoring)

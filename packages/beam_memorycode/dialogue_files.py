@@ -17,9 +17,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
+from beam_memorycode.dialogues import Dialogue, DialogueSession, Length, Mention, Setting, Topic, TopicType
 from beam_memorycode.outputs import FETCH_AGAIN, numbered_files, numbered_rows, read_bounded
-from beam_memorycode.rules import DialogueRules, Kind, Rule
+from beam_memorycode.rules import DialogueRules, Rule, RuleKind
 from beamlib.errors import UserError
 from beamlib.evaluate.run_store import checked
 from beamlib.files import to_json, write_json
@@ -63,7 +63,7 @@ class _Context(_Strict):
     mentee_persona: StrictStr = ""
 
 
-_Rule = tuple[Kind, StrictStr | StrictBool | tuple[StrictStr, StrictBool]]
+_Rule = tuple[RuleKind, StrictStr | StrictBool | tuple[StrictStr, StrictBool]]
 
 
 class _Session(_Strict):
@@ -151,7 +151,7 @@ def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -
 
 def _session(
     session: _Session, mentions: tuple[Mention, ...], filler: int | None, text: str | None, where: str
-) -> Session:
+) -> DialogueSession:
     count = len(session.session_regex)
     topics = tuple(Topic(*pair) for pair in zip(session.type, session.topic, strict=False))
     coding = sum(topic.coding for topic in topics)
@@ -166,7 +166,7 @@ def _session(
             raise UserError(
                 f"{where}: {name} does not agree with the {count} entries of session_regex; correct one of the two."
             )
-    return Session(topics, mentions, tuple(session.session_eval_query), session.session_length, filler, text)
+    return DialogueSession(topics, mentions, tuple(session.session_eval_query), session.session_length, filler, text)
 
 
 def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:

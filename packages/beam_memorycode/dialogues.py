@@ -32,7 +32,7 @@ TopicType = Literal[
     "instruction-update",
 ]
 
-LENGTHS: tuple[Length, ...] = get_args(Length)
+DIALOGUE_LENGTHS: tuple[Length, ...] = get_args(Length)
 
 SESSION_COUNTS = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50, 100)
 """Numbers of sessions that a dialogue can have (Table 1); the published set has 30 dialogues of each."""
@@ -74,7 +74,7 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class DialogueSession:
     """One conversation. `mentions` and `queries` are parallel to the coding ones of `topics`.
 
     `text` holds turns `Name: ...` separated by blank lines; it is None where a bundle was published without texts.
@@ -100,7 +100,7 @@ class Dialogue:
 
     id: int
     context: Setting
-    sessions: tuple[Session, ...]
+    sessions: tuple[DialogueSession, ...]
     queries: tuple[str, ...]
 
     @property

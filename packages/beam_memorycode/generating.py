@@ -20,7 +20,7 @@ from typing import Any, get_args
 from beam_memorycode.bank import foreign, take_apart, topics_json
 from beam_memorycode.dialogue_files import DATASET, LoadedDialogue, write_dialogue
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Setting
-from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter, conversation_variables
+from beam_memorycode.offline_writer import SESSION_WORDS, WRITER_PROMPT, OfflineWriter, conversation_variables
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
 from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.generation_record import GenerationRecord
@@ -55,7 +55,7 @@ _ANEW = (
 def conversation_prompt(dialogue: Dialogue, place: int) -> Prompt:
     """Return the prompt for the session at `place` (0-based)."""
     about = f"dialogue {dialogue.id}, session {place + 1} of {len(dialogue.sessions)}"
-    return Prompt(PROMPT, conversation_variables(dialogue, place), about)
+    return Prompt(WRITER_PROMPT, conversation_variables(dialogue, place), about)
 
 
 async def hold_conversations(model: Model, dialogue: Dialogue) -> list[str | ModelError]:
@@ -204,9 +204,9 @@ def estimate_dialogues(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompt
     characters, words = 0, []
     for dialogue in dialogues:
         for place, session in enumerate(dialogue.sessions):
-            messages = render(PROMPT, conversation_variables(dialogue, place), prompts)
+            messages = render(WRITER_PROMPT, conversation_variables(dialogue, place), prompts)
             characters += sum(len(message["content"]) for message in messages)
-            words.append(WORDS[session.length])
+            words.append(SESSION_WORDS[session.length])
     sent, written = characters / _CHARACTERS_PER_TOKEN, sum(words) * _TOKENS_PER_WORD
     dollars = endpoint.dollars(sent, 0, written)
     unpriced = (endpoint.model,) if dollars is None else ()
@@ -237,7 +237,7 @@ def _record(order: GenerateOptions, endpoint: Endpoint | None) -> GenerationReco
     """Open the record of the order, and of what the dialogues rest on beside it."""
     basis: dict[str, Any] = {"author": OFFLINE_NAME, "rules": code_hash(_TEMPLATE_CODE)}
     if endpoint is not None:
-        basis |= {"author": endpoint.settings, "prompt": prompt_file(PROMPT, order.prompts).sha256}
+        basis |= {"author": endpoint.settings, "prompt": prompt_file(WRITER_PROMPT, order.prompts).sha256}
     counts = sorted(set(order.counts))
     numbers = {"seed": order.seed, "recipe": order.recipe, "counts": counts, "per_count": order.per_count}
     if (order.out / TOPICS).exists() and not (order.out / RECORD).exists():

@@ -19,7 +19,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.rule_scoring import COLUMNS, Column, ScoredSetup
+from beam_memorycode.rule_scoring import RULE_COLUMNS, Column, ScoredSetup
 from beam_memorycode.rules import Rule, RuleVerdict
 from beam_memorycode.scored import COLUMN_LABELS, ScoredModel
 from beamlib.errors import UserError
@@ -43,7 +43,7 @@ def setup_frame(models: Iterable[ScoredModel]) -> pd.DataFrame:
     """Return the frame of Figure 3: `setup` is a column of Table 4; a setup that was not run has no row."""
     rows = []
     for model in models:
-        for column in COLUMNS:
+        for column in RULE_COLUMNS:
             values = column_scores(model, column)
             if values:
                 rows.append({"model": model.label, "setup": COLUMN_LABELS[column], **point(list(values.values()))})

@@ -8,7 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from beam_memorycode.rule_scoring import COLUMNS, ORDERS, RELEASED, VARIANTS, Order, Summary, Variant
+from beam_memorycode.rule_scoring import (
+    ORDERS,
+    RELEASED,
+    RULE_COLUMNS,
+    SCORING_VARIANTS,
+    AveragingOrder,
+    ScoringVariant,
+    Summary,
+)
 from beam_memorycode.scored import COLUMN_LABELS, Cell, Published, ScoredModel
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.table import Table
@@ -36,10 +44,10 @@ def table4(models: Sequence[ScoredModel], revision: str) -> Table:
     known = {model.row: model for model in models if model.row}
     rows: list[tuple[str, ...]] = []
     for row in printed.models:
-        cells = [printed.scores[row, column] for column in COLUMNS]
+        cells = [printed.scores[row, column] for column in RULE_COLUMNS]
         rows.append((row, "published", *map(str, cells)))
         if row in known:
-            summaries = [known[row].summary[column] for column in COLUMNS]
+            summaries = [known[row].summary[column] for column in RULE_COLUMNS]
             rows.append((row, "recomputed", *map(_cell, summaries)))
             rows.append((row, "difference", *(_difference(a, b) for a, b in zip(summaries, cells, strict=True))))
             rows.append((row, "n; unscored; not Python", *map(_counts, summaries)))
@@ -51,14 +59,14 @@ def own_table(
     models: Sequence[ScoredModel],
     title: str,
     revision: str,
-    order: Order = "dialogue-mean",
-    variant: Variant = RELEASED,
+    order: AveragingOrder = "dialogue-mean",
+    variant: ScoringVariant = RELEASED,
 ) -> Table:
     """Show the columns of Table 4 for outputs that are not compared with the paper's."""
     rows: list[tuple[str, ...]] = []
     for model in models:
         summary = model.summarised(order, variant)
-        cells = [summary[column] for column in COLUMNS]
+        cells = [summary[column] for column in RULE_COLUMNS]
         rows.append((model.name, "score", *map(_cell, cells)))
         rows.append((model.name, "n; unscored; not Python", *map(_counts, cells)))
     note = f"Percent ± standard error over dialogues; averaging: {order}."
@@ -70,10 +78,12 @@ def variant_table(models: Sequence[ScoredModel], revision: str) -> Table:
     rows: list[tuple[str, ...]] = []
     for model in models:
         start = model.summary
-        rows.append((model.short, "released (score)", *(_mean(start[column]) for column in COLUMNS)))
-        for variant in list(VARIANTS.values())[1:]:
+        rows.append((model.short, "released (score)", *(_mean(start[column]) for column in RULE_COLUMNS)))
+        for variant in list(SCORING_VARIANTS.values())[1:]:
             summary = model.summarised(variant=variant)
-            rows.append((model.short, variant.name, *(_change(summary[column], start[column]) for column in COLUMNS)))
+            rows.append(
+                (model.short, variant.name, *(_change(summary[column], start[column]) for column in RULE_COLUMNS))
+            )
     note = "Change in points against the released scoring, which is the one that Table 4 agrees with (dialogue-mean)."
     title = "How much the way of scoring matters"
     return _table(title, ("Model", "Scoring"), rows, (*_footer(models, revision), note))
@@ -82,7 +92,7 @@ def variant_table(models: Sequence[ScoredModel], revision: str) -> Table:
 def order_table(models: Sequence[ScoredModel], revision: str) -> Table:
     """Show the same scores by each order of averaging."""
     rows = [
-        (model.short, order, *(_cell(model.summarised(order)[column]) for column in COLUMNS))
+        (model.short, order, *(_cell(model.summarised(order)[column]) for column in RULE_COLUMNS))
         for model in models
         for order in ORDERS
     ]

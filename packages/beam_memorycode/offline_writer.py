@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from beam_memorycode.bank import Persona, Phrases, Subject, fillers, orders, people, phrases, take_apart
-from beam_memorycode.dialogues import Dialogue, Session, Setting, Topic
+from beam_memorycode.bank import Persona, Phrases, RuleSubject, fillers, orders, people, phrases, take_apart
+from beam_memorycode.dialogues import Dialogue, DialogueSession, Setting, Topic
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.text import count_tokens
 
@@ -37,7 +37,7 @@ def describe_meeting(before: int) -> str:
     return f"They have had {before} conversations before this one."
 
 
-def compose_agenda(session: Session, context: Setting) -> str:
+def compose_agenda(session: DialogueSession, context: Setting) -> str:
     """Write the agenda of a session: its filler, its coding instructions, and what must not occur."""
     names = {"mentor": context.mentor, "mentee": context.mentee}
     filler, coding = _filler(session.topics), [topic for topic in session.topics if topic.coding]
@@ -75,8 +75,8 @@ def conversation_variables(dialogue: Dialogue, place: int) -> dict[str, str]:
     }
 
 
-PROMPT = "memorycode_conversation"
-WORDS = {"short": 300, "medium": 380, "long": 545}
+WRITER_PROMPT = "memorycode_conversation"
+SESSION_WORDS = {"short": 300, "medium": 380, "long": 545}
 """Words of a conversation by its length, about: the means of the released texts."""
 
 _TURN = 50  # words of one exchange, about
@@ -96,8 +96,10 @@ class OfflineWriter:
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Write the conversation of `prompt`; raise `ModelError` for another prompt or an unknown instruction."""
-        if prompt.id != PROMPT:
-            raise ModelError(f"the writer, {OFFLINE_NAME}, has no rules for prompt '{prompt.id}'; it answers {PROMPT}")
+        if prompt.id != WRITER_PROMPT:
+            raise ModelError(
+                f"the writer, {OFFLINE_NAME}, has no rules for prompt '{prompt.id}'; it answers {WRITER_PROMPT}"
+            )
         place = self._places[prompt.variables["meeting"]]
         text = _Conversation.begin(self._dialogue, place, prompt.variables).write()
         return Completion(text, Usage(sum(map(count_tokens, prompt.variables.values())), count_tokens(text)))
@@ -148,7 +150,7 @@ def finished(text: str) -> str:
 class _Conversation:
     voice: _Voice
     topics: tuple[Topic, ...]
-    subject: Subject
+    subject: RuleSubject
     tones: dict[str, str]
     words: int
     turns: list[tuple[str, str]] = field(default_factory=list)
@@ -166,7 +168,7 @@ class _Conversation:
             "mentor": _persona_id(people().mentor, context.mentor_persona),
             "mentee": _persona_id(people().mentee, context.mentee_persona),
         }
-        words = round(WORDS[dialogue.sessions[place].length] * rng.uniform(0.9, 1.1))
+        words = round(SESSION_WORDS[dialogue.sessions[place].length] * rng.uniform(0.9, 1.1))
         aspects = rng.sample(list(subject.aspects), len(subject.aspects))
         return cls(voice, topics, subject.model_copy(update={"aspects": aspects}), tones, words)
 
@@ -274,9 +276,9 @@ def _filler(topics: Sequence[Topic]) -> Topic | None:
     return next((topic for topic in topics if not topic.coding), None)
 
 
-def _subject(topic: Topic | None, who: str, before: int) -> Subject:
+def _subject(topic: Topic | None, who: str, before: int) -> RuleSubject:
     """Choose what they talk about: the filler, or a project where the session has none."""
-    subjects: tuple[Subject, ...] = ()
+    subjects: tuple[RuleSubject, ...] = ()
     if topic is not None and topic.type.startswith("filler-instruction"):
         subjects, topic = tuple(order for order in orders() if topic.text in order.texts), None
     elif topic is not None:

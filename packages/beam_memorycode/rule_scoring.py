@@ -1,7 +1,7 @@
 """Every rule on every answer, and the four numbers of Table 4 by three orders of averaging.
 
 The paper's text counts an answer as correct only if it follows all instructions at once; its Table 4 agrees only with
-the mean share, which is what is computed here (`RELEASED`). The other readings are `VARIANTS`, for comparison.
+the mean share, which is what is computed here (`RELEASED`). The other readings are `SCORING_VARIANTS`, for comparison.
 
 `dialogue-mean` (the paper's Table 4): an answer is the mean over its rules, a session the mean over its answers, a
 dialogue the mean over its sessions, and the number the mean over dialogues. `position-mean` (the released script): the
@@ -40,7 +40,7 @@ ScoredSetup = Literal["instruction", "session", "history"]
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class ScoringVariant:
     """A way of scoring. `absent` is what an absent object counts, None for not at all; `all_at_once` counts an answer
     only if no rule fails; `skip_unparsed` leaves answers out that do not parse.
     """
@@ -52,21 +52,21 @@ class Variant:
     skip_unparsed: bool = False
 
 
-RELEASED = Variant("released")
-VARIANTS: Mapping[str, Variant] = {
+RELEASED = ScoringVariant("released")
+SCORING_VARIANTS: Mapping[str, ScoringVariant] = {
     variant.name: variant
     for variant in (
         RELEASED,
-        Variant("all rules at once", all_at_once=True),
-        Variant("every name, not the first", ScoringRule(every_name=True)),
-        Variant("absent counts 0", absent=0),
-        Variant("absent counts 1", absent=1),
-        Variant("unparsed left out", skip_unparsed=True),
-        Variant("empty arguments or attributes are absent", ScoringRule(empty_is_absent=True)),
-        Variant("attributes anywhere in __init__", ScoringRule(loose_attributes=True)),
-        Variant("from-imports count", ScoringRule(import_from=True)),
-        Variant("a # in a string is no comment", ScoringRule(real_comments=True)),
-        Variant("all python fences joined", ScoringRule(joined=True)),
+        ScoringVariant("all rules at once", all_at_once=True),
+        ScoringVariant("every name, not the first", ScoringRule(every_name=True)),
+        ScoringVariant("absent counts 0", absent=0),
+        ScoringVariant("absent counts 1", absent=1),
+        ScoringVariant("unparsed left out", skip_unparsed=True),
+        ScoringVariant("empty arguments or attributes are absent", ScoringRule(empty_is_absent=True)),
+        ScoringVariant("attributes anywhere in __init__", ScoringRule(loose_attributes=True)),
+        ScoringVariant("from-imports count", ScoringRule(import_from=True)),
+        ScoringVariant("a # in a string is no comment", ScoringRule(real_comments=True)),
+        ScoringVariant("all python fences joined", ScoringRule(joined=True)),
     )
 }
 """Ways of scoring by name."""
@@ -89,7 +89,7 @@ class ScoredAnswer:
     failure: str = ""
     unscored: bool = False
 
-    def score_by(self, variant: Variant) -> Fraction | None:
+    def score_by(self, variant: ScoringVariant) -> Fraction | None:
         """Return the share of applicable rules that hold, counted as in `variant`, whose `reading` gave the verdicts.
 
         None where no rule applies.
@@ -193,11 +193,11 @@ def score_outputs(
     return scored
 
 
-Order = Literal["dialogue-mean", "position-mean", "rule-mean"]
-ORDERS: tuple[Order, ...] = get_args(Order)
+AveragingOrder = Literal["dialogue-mean", "position-mean", "rule-mean"]
+ORDERS: tuple[AveragingOrder, ...] = get_args(AveragingOrder)
 
 Column = Literal["instruction", "session", "short_history", "long_history"]
-COLUMNS: tuple[Column, ...] = get_args(Column)
+RULE_COLUMNS: tuple[Column, ...] = get_args(Column)
 """The columns of Table 4."""
 
 
@@ -220,8 +220,8 @@ class Summary:
 def summarise_columns(
     scored: Iterable[ScoredAnswer],
     dialogues: Iterable[Dialogue],
-    order: Order = "dialogue-mean",
-    variant: Variant = RELEASED,
+    order: AveragingOrder = "dialogue-mean",
+    variant: ScoringVariant = RELEASED,
 ) -> dict[Column, Summary]:
     """Return the columns of Table 4 from `scored` answers, whose verdicts must come from `variant.reading`.
 
@@ -229,7 +229,7 @@ def summarise_columns(
     `position-mean`; in `rule-mean` that of a ratio of sums over dialogues.
     """
     known = {dialogue.id: dialogue for dialogue in dialogues}
-    columns: dict[Column, list[ScoredAnswer]] = {column: [] for column in COLUMNS}
+    columns: dict[Column, list[ScoredAnswer]] = {column: [] for column in RULE_COLUMNS}
     for answer in scored:
         history: Column = "short_history" if known[answer.dialogue_id].short else "long_history"
         columns[history if answer.setup == "history" else answer.setup].append(answer)
@@ -237,7 +237,7 @@ def summarise_columns(
 
 
 def dialogue_scores(
-    scored: Iterable[ScoredAnswer], setup: ScoredSetup, variant: Variant = RELEASED
+    scored: Iterable[ScoredAnswer], setup: ScoredSetup, variant: ScoringVariant = RELEASED
 ) -> dict[int, Fraction]:
     """Return the score of every dialogue in a setup by id: the mean over its sessions, each the mean over its answers.
 
@@ -250,7 +250,9 @@ def dialogue_scores(
     return {number: mean(scores) for number, scores in sorted(by_dialogue.items())}
 
 
-def session_scores(scored: Iterable[ScoredAnswer], variant: Variant = RELEASED) -> dict[tuple[int, int], Fraction]:
+def session_scores(
+    scored: Iterable[ScoredAnswer], variant: ScoringVariant = RELEASED
+) -> dict[tuple[int, int], Fraction]:
     """Return the score of every session that has one, by dialogue id and place; `scored` are answers of one setup."""
     answers: dict[tuple[int, int], list[Fraction]] = defaultdict(list)
     for answer in scored:
@@ -274,7 +276,7 @@ def standard_error(values: Sequence[Fraction]) -> float | None:
     return sqrt(variance / len(values))
 
 
-def _summary(answers: Sequence[ScoredAnswer], order: Order, variant: Variant) -> Summary:
+def _summary(answers: Sequence[ScoredAnswer], order: AveragingOrder, variant: ScoringVariant) -> Summary:
     sessions = session_scores(answers, variant)
     grouped: dict[int, list[Fraction]] = defaultdict(list)
     for (number, position), score in sessions.items():
@@ -294,7 +296,7 @@ def _summary(answers: Sequence[ScoredAnswer], order: Order, variant: Variant) ->
     )
 
 
-def _pooled(answers: Sequence[ScoredAnswer], variant: Variant) -> tuple[Fraction | None, float | None]:
+def _pooled(answers: Sequence[ScoredAnswer], variant: ScoringVariant) -> tuple[Fraction | None, float | None]:
     """Return the share of applicable rules that hold over all answers, and its standard error over dialogues."""
     sums: dict[int, list[Fraction]] = defaultdict(lambda: [Fraction(), Fraction()])
     for answer in answers:

@@ -1,7 +1,7 @@
 """The rules of a dialogue, the objects in code that they look at, and whether code follows a rule.
 
 Only scoring and generation may import this module. An answer is parsed and never run. What it may cost is bounded: code
-beyond `MOST_CHARACTERS` is not parsed, and neither is code nested beyond `MOST_LEVELS` looked into. Both count as code
+beyond `MOST_CODE` is not parsed, and neither is code nested beyond `MOST_LEVELS` looked into. Both count as code
 that does not parse, and so does everything else that Python refuses (null bytes, lone surrogates, numbers of thousands
 of digits). The longest published answer has 11,719 characters.
 
@@ -33,7 +33,7 @@ import re2
 
 from beamlib.errors import UserError
 
-Kind = Literal[
+RuleKind = Literal[
     "class",
     "class decorator",
     "function",
@@ -56,7 +56,7 @@ Kind = Literal[
 ]
 """What a rule looks at in the code."""
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+RULE_KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 
 Condition = str | bool | tuple[str, bool]
 """A pattern that a name has to match; whether there has to be one (`True`) or none (`False`); or a name, and the same
@@ -67,7 +67,7 @@ of it. The published rules have no `False`."""
 class Rule:
     """The machine check of one value of an instruction."""
 
-    kind: Kind
+    kind: RuleKind
     condition: Condition
 
     @property
@@ -188,12 +188,12 @@ def _holds(rule: Rule, groups: tuple[Group, ...], every_name: bool) -> bool:
     return bool(names) and all(map(matches, names))
 
 
-MOST_CHARACTERS = 100_000
+MOST_CODE = 100_000
 MOST_LEVELS = 2_000
 """Levels of a syntax tree; a sum of so many terms has as many. Python gives up not far beyond, at a depth that depends
 on its version and on the caller's stack, and verdicts must depend on neither."""
 
-TOO_LONG = f"longer than {MOST_CHARACTERS:,} characters"
+TOO_LONG = f"longer than {MOST_CODE:,} characters"
 TOO_DEEP = "nested too deeply"
 
 _DOTTED = re.compile(r"(?:\.[\s\\]*+\w++[\s\\]*+)++")
@@ -235,7 +235,7 @@ def python_blocks(answer: str) -> list[str]:
 
 def parse(code: str) -> ast.Module:
     """Parse `code`; raise `Unparsable` where it is no code within bounds."""
-    if len(code) > MOST_CHARACTERS:
+    if len(code) > MOST_CODE:
         raise Unparsable(TOO_LONG)
     if code.count(".") > MOST_LEVELS and any(run[0].count(".") > MOST_LEVELS for run in _DOTTED.finditer(code)):
         raise Unparsable(TOO_DEEP)
@@ -264,7 +264,7 @@ def _too_deep(tree: ast.AST) -> bool:
 
 
 Group = tuple[str, ...]
-Groups = Mapping[Kind, tuple[Group, ...]]
+Groups = Mapping[RuleKind, tuple[Group, ...]]
 
 _BLOCKS = ("finalbody", "orelse", "handlers", "cases", "body")
 _COMPOUND = (
@@ -273,17 +273,17 @@ _COMPOUND = (
 )  # fmt: skip
 """What statements can stand in."""
 
-_FUNCTION_KINDS: tuple[Kind, ...] = (
+_FUNCTION_KINDS: tuple[RuleKind, ...] = (
     "function docstring", "function try", "function assert", "function annotation", "function decorator",
 )  # fmt: skip
-_METHOD_KINDS: tuple[Kind, ...] = (
+_METHOD_KINDS: tuple[RuleKind, ...] = (
     "method docstring", "method try", "method assert", "method annotation", "method decorator",
 )  # fmt: skip
 
 
 def objects(tree: ast.Module, code: str, reading: ScoringRule = AS_RELEASED) -> Groups:
     """Return the groups of every kind in `code`, whose syntax tree is `tree`."""
-    groups: dict[Kind, list[Group]] = {kind: [] for kind in KINDS}
+    groups: dict[RuleKind, list[Group]] = {kind: [] for kind in RULE_KINDS}
     modules: list[str] = []
     for node, in_class in _statements(tree):
         if isinstance(node, ast.ClassDef):
@@ -325,7 +325,7 @@ def _statements(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _add_function(
-    all_groups: dict[Kind, list[Group]], node: ast.FunctionDef, in_class: bool, loose_attributes: bool
+    all_groups: dict[RuleKind, list[Group]], node: ast.FunctionDef, in_class: bool, loose_attributes: bool
 ) -> None:
     if in_class and node.name == "__init__":
         all_groups["attribute"].append(tuple(_attributes(node, loose_attributes)))

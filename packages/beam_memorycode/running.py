@@ -32,10 +32,10 @@ Setup = Literal[
 ]
 
 SETUPS: tuple[Setup, ...] = get_args(Setup)
-PUBLISHED: tuple[Setup, ...] = ("instruction", "session", "history")
+PUBLISHED_SETUPS: tuple[Setup, ...] = ("instruction", "session", "history")
 """The setups of Table 4, which the authors' output files hold."""
 
-MEMORIES: tuple[Setup, ...] = ("full_context", "rag", "light", "own")
+MEMORY_SETUPS: tuple[Setup, ...] = ("full_context", "rag", "light", "own")
 """Setups in which a memory reads the dialogue as a conversation and recalls what bears on the query."""
 
 WITHOUT_TEXTS: tuple[Setup, ...] = ("instruction", "chain", "alone")
@@ -51,7 +51,7 @@ SETUP_PROMPTS: dict[Setup, str] = {
     "chain": "memorycode_chain",
     "retrieval": "memorycode_history",
     "alone": "memorycode_alone",
-    **dict.fromkeys(MEMORIES, "memorycode_recalled"),
+    **dict.fromkeys(MEMORY_SETUPS, "memorycode_recalled"),
 }
 """The reader's prompt of each setup."""
 
@@ -89,10 +89,10 @@ def setup_prompts(
     """Return the prompts of a setup that needs no memory, each with the place of its answer.
 
     `retriever` and `encoders` choose the sessions of `retrieval` (see `beamlib.retrieval`). `UserError` where the
-    dialogue lacks the texts or wordings that the setup shows; `ValueError` for one of `MEMORIES` (see
+    dialogue lacks the texts or wordings that the setup shows; `ValueError` for one of `MEMORY_SETUPS` (see
     `recalled_prompt`).
     """
-    if setup in MEMORIES:
+    if setup in MEMORY_SETUPS:
         raise ValueError(f"{setup} asks a memory: see recalled_prompt")
     if not possible(dialogue, setup):
         raise UserError(f"{dialogue.name}: has no texts, which the setup {setup} shows; give them, or leave it out.")
@@ -242,9 +242,9 @@ def run_dialogue(
     encoders = Encoders(parameters.retrieval.encoder, parameters.retrieval.splade, roster.embedding)
     questions: dict[Setup, list[Asked]] = {}
     for setup in setups:
-        if setup not in MEMORIES:
+        if setup not in MEMORY_SETUPS:
             questions[setup] = _asked(dialogue, setup, parameters.retrieval.retriever, encoders)
-    questions |= _recalled(dialogue, [setup for setup in setups if setup in MEMORIES], parameters, roster)
+    questions |= _recalled(dialogue, [setup for setup in setups if setup in MEMORY_SETUPS], parameters, roster)
     groups = [
         (questions[setup], roster.reader_of(method_of(setup)), setup in ("history", "full_context")) for setup in setups
     ]

@@ -25,13 +25,13 @@ from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import Outputs, find_outputs, read_outputs
 from beam_memorycode.rule_scoring import (
     RELEASED,
+    AveragingOrder,
     Column,
-    Order,
     ScoredAnswer,
     ScoredSetup,
     Scorer,
+    ScoringVariant,
     Summary,
-    Variant,
     dialogue_scores,
     score_outputs,
     summarise_columns,
@@ -58,7 +58,7 @@ COLUMN_LABELS: Mapping[Column, str] = {
 
 # Folder names differ by host ("Meta-Llama-3.1-8B-Instruct-Turbo", "llama-3.1-8b-instruct"). Neighbours of the models
 # of Table 4 (Llama 3.3, gpt-4o-mini, Command R7B, distilled R1) must not take their rows.
-ROWS = {
+TABLE4_ROWS = {
     "Llama 3.1 8B": r"llama.?3[._-]1\D*(?<!\d)8b",
     "Llama 3.1 70B": r"llama.?3[._-]1\D*(?<!\d)70b",
     "Llama 3.1 405B": r"llama.?3[._-]1\D*(?<!\d)405b",
@@ -77,7 +77,7 @@ def row_of(name: str) -> str | None:
     text = name.casefold()
     if _OTHER_SETUP.search(text):
         return None
-    return next((row for row, pattern in ROWS.items() if re.search(pattern, text)), None)
+    return next((row for row, pattern in TABLE4_ROWS.items() if re.search(pattern, text)), None)
 
 
 def paper_table(name: str) -> pd.DataFrame:
@@ -182,7 +182,9 @@ class ScoredModel:
         """The columns of Table 4 in the paper's order of averaging."""
         return self.summarised()
 
-    def summarised(self, order: Order = "dialogue-mean", variant: Variant = RELEASED) -> dict[Column, Summary]:
+    def summarised(
+        self, order: AveragingOrder = "dialogue-mean", variant: ScoringVariant = RELEASED
+    ) -> dict[Column, Summary]:
         """Return the columns of Table 4 by another order of averaging or way of scoring."""
         answers = self.answers if variant.reading == AS_RELEASED else self.read_as(variant.reading)
         return summarise_columns(answers, self.dialogues.values(), order, variant)
@@ -266,7 +268,7 @@ def _check_patterns(item: LoadedDialogue) -> None:
 
 def sort_models(models: Iterable[ScoredModel]) -> list[ScoredModel]:
     """Sort models in the order of Table 4, those without a row after them, by name."""
-    places = {row: place for place, row in enumerate(ROWS)}
+    places = {row: place for place, row in enumerate(TABLE4_ROWS)}
     return sorted(models, key=lambda model: (places.get(model.row or "", len(places)), model.name))
 
 

@@ -13,7 +13,7 @@ from beam_memorycode.dialogue_files import LoadedDialogue, dialogues_revision, l
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_memorycode.memorycode_figures import INTERVAL
-from beam_memorycode.running import PUBLISHED
+from beam_memorycode.running import PUBLISHED_SETUPS
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model
 from beam_memorycode.task import MEMORYCODE, choose_dialogues, dialogue_unit
 from beamlib.data.sources import RECORD
@@ -68,7 +68,7 @@ class Study:
         )
 
 
-def open_study(parameters: RunParameters) -> Study:
+def open_memorycode_study(parameters: RunParameters) -> Study:
     """Load the data folder `memorycode` and score the outputs in it; where it is empty, a small set is generated.
 
     The generated set lies in `<run>/memorycode/data`; its seed is `generation_seed`. It takes a second and is made anew
@@ -113,7 +113,7 @@ def shown_dialogues(items: Sequence[LoadedDialogue], parameters: RunParameters) 
     return shown
 
 
-def shown_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
+def memorycode_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
     """Plan the questions about the dialogues in `parameters.memorycode`, in all setups."""
     items = shown_dialogues(load_dialogues(Path(parameters.memorycode)), parameters)
     return {"": _plan(items, parameters)}
@@ -141,11 +141,11 @@ def own_runs(study: Study, parameters: RunParameters) -> dict[str, ScoredModel]:
     for folder, setups in TASK.output_folders(plan).items():
         model = score_model(folder.name, folder, items, own=True, offline=not parameters.models)
         notes = tuple(note for setup in setups if setup in manifests for note in manifests[setup].notes)
-        scored["" if setups == PUBLISHED else setups[0]] = replace(model, notes=notes)
+        scored["" if setups == PUBLISHED_SETUPS else setups[0]] = replace(model, notes=notes)
     return scored
 
 
-def series_of(
+def chosen_series(
     models: Sequence[ScoredModel], own: Mapping[str, ScoredModel], arms: Sequence[str]
 ) -> dict[str, ScoredModel]:
     """Return the lines of Figures 5 and 7: history and other setups of the same model.

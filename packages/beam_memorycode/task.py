@@ -14,8 +14,8 @@ from beam_memorycode.dialogue_files import LoadedDialogue, dialogues_revision, l
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import OUTPUTS, Outputs, write_outputs
 from beam_memorycode.running import (
-    MEMORIES,
-    PUBLISHED,
+    MEMORY_SETUPS,
+    PUBLISHED_SETUPS,
     SETUP_PROMPTS,
     SETUPS,
     SHARED,
@@ -82,7 +82,7 @@ class MemoryCode(Task):
 
     def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
         """Return the parameters that a setup depends on."""
-        if arm in MEMORIES:
+        if arm in MEMORY_SETUPS:
             return super().settings(arm, parameters)
         return settings_of(parameters, ("retriever", "encoder", "splade") if arm == "retrieval" else ())
 
@@ -111,7 +111,9 @@ class MemoryCode(Task):
                     stores[setup].open({unit.id: unit.record for unit in plan.units.values()}, retry=False)
             for unit in plan.units.values():
                 laid_out = {
-                    setup if setup in PUBLISHED else "history": _laid_out(unit.asked, setup, own[unit.id].records)
+                    setup if setup in PUBLISHED_SETUPS else "history": _laid_out(
+                        unit.asked, setup, own[unit.id].records
+                    )
                     for setup in setups
                     if unit.id in (own := stores[setup].outputs[ANSWERS])
                 }
@@ -125,8 +127,8 @@ class MemoryCode(Task):
         top = Path(plan.parameters.run) / self.name / OUTPUTS
         folders: dict[Path, tuple[Setup, ...]] = {}
         for setup in SETUPS:
-            if setup in plan.arms and setup in PUBLISHED:
-                folders[top / reader] = PUBLISHED
+            if setup in plan.arms and setup in PUBLISHED_SETUPS:
+                folders[top / reader] = PUBLISHED_SETUPS
             elif setup in plan.arms:
                 folders[top / f"{reader}-{setup}"] = (setup,)
         return folders

@@ -13,8 +13,8 @@ from typing import Literal, get_args
 
 from beam_memorycode.bank import UPDATABLE, Instruction, fillers, instructions, orders, people
 from beam_memorycode.dialogue_files import LoadedDialogue
-from beam_memorycode.dialogues import LENGTHS, Dialogue, Mention, Session, Setting, Topic, TopicType
-from beam_memorycode.rules import KINDS, DialogueRules, Rule
+from beam_memorycode.dialogues import DIALOGUE_LENGTHS, Dialogue, DialogueSession, Mention, Setting, Topic, TopicType
+from beam_memorycode.rules import RULE_KINDS, DialogueRules, Rule
 
 RecipeName = Literal["paper", "released"]
 RECIPES: tuple[RecipeName, ...] = get_args(RecipeName)
@@ -61,7 +61,7 @@ def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, numb
     """
     rng = random.Random(f"memorycode {seed} {name} {sessions} {number}")
     ranges = recipe(name, sessions)
-    lengths = [rng.choice(LENGTHS) for _ in range(sessions)]
+    lengths = [rng.choice(DIALOGUE_LENGTHS) for _ in range(sessions)]
     # A dialogue without any instruction could not be scored: floor(1 x 0.6) is 0.
     count = max(1, math.floor(sessions * rng.uniform(*ranges.share)))
     coding = sorted(rng.sample(range(sessions), count))
@@ -82,7 +82,7 @@ def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, numb
         ]
         queries = tuple(bank[mention.instruction].query for mention, _ in mentions)
         plain = tuple(mention for mention, _ in mentions)
-        built.append(Session(tuple(topics), plain, queries, length, filling.id if filling else None))
+        built.append(DialogueSession(tuple(topics), plain, queries, length, filling.id if filling else None))
     queries = tuple(dict.fromkeys(query for session in built for query in session.queries))
     return LoadedDialogue(Dialogue(dialogue_id, context, tuple(built), queries), _rules(dialogue_id, built))
 
@@ -94,7 +94,7 @@ def _context(rng: random.Random) -> Setting:
     return Setting(pair.mentor, pair.mentee, pair.company, *personas)
 
 
-def _rules(dialogue_id: int, sessions: list[Session]) -> DialogueRules:
+def _rules(dialogue_id: int, sessions: list[DialogueSession]) -> DialogueRules:
     """Return the rules of each session, and of the end: the newest value of each instruction, by first mention."""
     bank = instructions()
     newest: dict[int, Rule] = {}
@@ -163,7 +163,7 @@ def _choose(
 ) -> tuple[int, bool] | None:
     """Draw the id of the next mention and whether it is an update; None where nothing is left."""
     picks = []
-    for kind in KINDS:  # one per kind, so that kinds and not instructions are equally likely
+    for kind in RULE_KINDS:  # one per kind, so that kinds and not instructions are equally likely
         if of_kind := [own.id for own in left.bank if own.kind == kind and own.id in left.values]:
             picks.append(rng.choice(of_kind))
     introduced = [number for number in left.introduced if number in UPDATABLE]

@@ -12,10 +12,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from beam_claims.engine import audit, compact, status_counts
+from beam_claims.engine import audit, compact_value, status_counts
 from beam_offline.judge_error import stated
 from beam_page.data_files import FOLDER, INDEX
-from beam_page.headlines import RECALL, cell_text
+from beam_page.headlines import RECALL_COLUMN, cell_text
 from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
@@ -123,7 +123,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
     """Build the tables at the top of the page: memories by size, and per size abilities by memories."""
     index, numbers = data.index, data.headlines.numbers
     protocol = index["protocol"]
-    scores, recalls = numbers[protocol]["full"], numbers[RECALL]["full"]
+    scores, recalls = numbers[protocol]["full"], numbers[RECALL_COLUMN]["full"]
     sizes = in_order({size for arm in run.arms for size in arm.sizes})
     best = data.headlines.best[protocol]["full"] if run.arms else {}
     called = any(series["spent"] for series in index["series"])
@@ -200,7 +200,7 @@ def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[
 def _claims(folder: Path) -> dict[str, Any]:
     claims = audit()
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
-    rows = [{**claim.model_dump(), "shown": compact(claim.recomputed)} for claim in claims]
+    rows = [{**claim.model_dump(), "shown": compact_value(claim.recomputed)} for claim in claims]
     return {"claims": rows, "totals": status_counts(claims)}
 
 

@@ -20,7 +20,7 @@ from beamlib.scoring.intervals import EXACT_UP_TO, LEVEL, RESAMPLES, SEED, Compa
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED, Protocol
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
-RECALL = "recall"
+RECALL_COLUMN = "recall"
 """Beside the protocols' names: the share of cited messages whole in the context."""
 TREATMENTS = ("full", "drop")
 """All questions, or those alone whose score no known defect can spoil (errata)."""
@@ -71,7 +71,7 @@ def opening(numbers: Mapping[str, Any], main: Collection[str]) -> str:
     """
     for name, treatments in numbers.items():
         own = [size[AVERAGE] for key, sizes in treatments["full"].items() if key in main for size in sizes.values()]
-        if name != RECALL and own and all(average[0] is not None or average[5] for average in own):
+        if name != RECALL_COLUMN and own and all(average[0] is not None or average[5] for average in own):
             return name
     return next(iter(numbers))
 
@@ -86,7 +86,7 @@ def headlines(
     numbers: dict[str, Any] = {}
     best: dict[str, Any] = {}
     treatments = TREATMENTS if spoilt else TREATMENTS[:1]
-    for name in (*protocols_of(arms), RECALL):
+    for name in (*protocols_of(arms), RECALL_COLUMN):
         frames = dict(_frames(arms, gold, name))
         for treatment in treatments:
             kept = {
@@ -94,7 +94,7 @@ def headlines(
                 for key, frame in frames.items()
             }
             numbers.setdefault(name, {})[treatment] = {key: numbers_of(frame) for key, frame in kept.items()}
-            if name != RECALL:
+            if name != RECALL_COLUMN:
                 ranked = {key: frame for key, frame in kept.items() if key in main and key.split("/")[-1] != "oracle"}
                 best.setdefault(name, {})[treatment] = dict(_best(ranked))
     most = len({judgement.conversation_id for arm in arms for judgement in arm.judgements})
@@ -105,7 +105,7 @@ def _frames(arms: Sequence[StoredArm], gold: Mapping[str, Gold], name: str) -> I
     """Yield the scores of each series by a protocol, or its evidence recall, over all sizes."""
     for series in dict.fromkeys(arm.series for arm in arms):
         arms_of_series = [arm for arm in arms if arm.series == series]
-        if name == RECALL:
+        if name == RECALL_COLUMN:
             answers = [answer for arm in arms_of_series for answer in arm.answers.values() if answer.probe_id in gold]
             frame = recall_rows(answers, gold)
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from beam_run.dry_run import CallTally, Step
+from beam_run.dry_run import CallStep, CallTally
 from beamlib.data.conversations import Conversation
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints
@@ -42,7 +42,7 @@ def count_adapters(
     conversation: Conversation,
     questions: int,
     parameters: ResolvedParameters,
-    expected: Mapping[Step, float],
+    expected: Mapping[CallStep, float],
 ) -> None:
     """Add to `tally` what those of `arms` that are adapters have still to call for a conversation and its questions."""
     pairs, counter = len(conversation.pairs), parameters.counter
@@ -52,7 +52,7 @@ def count_adapters(
         rule = RULES[arm.target]
         text = sum(counter.count(message.content) for message in conversation)
         # By step: calls, their input tokens, the output tokens of each.
-        wanted: dict[Step, tuple[int, int, float]] = {
+        wanted: dict[CallStep, tuple[int, int, float]] = {
             ("memory", forwarded_step(arm.name, "chat/completions")): (
                 rule.calls * pairs, rule.calls * (pairs * rule.tokens + text), rule.output,
             )
@@ -69,11 +69,11 @@ def count_adapters(
             counts.output += (calls - there) * (expected.get(step, output) if output else 0)
 
 
-def _held(conversation: str, parameters: ResolvedParameters) -> dict[Step, int]:
+def _held(conversation: str, parameters: ResolvedParameters) -> dict[CallStep, int]:
     if parameters.calls == "refresh":
         return {}
     with CallStore(calls_folder(parameters) / f"{conversation}.sqlite", read_only=True) as store:
-        found: dict[Step, int] = {}
+        found: dict[CallStep, int] = {}
         for one in store.totals():
             found[one.role, one.step] = found.get((one.role, one.step), 0) + one.calls
         return found

@@ -23,7 +23,7 @@ SkipBroken = Annotated[
 Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
 Models = Annotated[Path | None, typer.Option("--models", help="Models file, for example params/models.yaml.")]
 BaseUrl = Annotated[str, typer.Option("--base-url", help="One endpoint for every role, instead of a models file.")]
-Model = Annotated[str, typer.Option("--model", help="With --base-url: the model's name there.")]
+ModelName = Annotated[str, typer.Option("--model", help="With --base-url: the model's name there.")]
 KeyVariable = Annotated[str, typer.Option("--key-variable", help="With --base-url: environment variable of the key.")]
 Window = Annotated[int, typer.Option("--context-window", min=1000, help="With --base-url: tokens the model accepts.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose prompt files override ours.")]
@@ -37,7 +37,7 @@ MaxCost = Annotated[
     float | None,
     typer.Option("--max-cost", min=0, help="US dollars that the run may spend in all; reached, it ends with code 3."),
 ]
-Protocol = Annotated[
+ProtocolOption = Annotated[
     str, typer.Option("--protocol", help="Scoring protocol: paper, released-code, f1-weighted, nugget-mean or binary.")
 ]
 Sizes = Annotated[
@@ -52,7 +52,7 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, 
 
 MAIN_JOB = "Main job"
 RESULTS = "Results of a run, and of the released benchmark"
-FIELD = "Results of others, and other judges"
+FIELD_PANEL = "Results of others, and other judges"
 DATA = "Conversations"
 BENCHMARKS = "Other benchmarks"
 """Panels of `beamlib --help`."""

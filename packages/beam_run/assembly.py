@@ -48,9 +48,9 @@ _METHODS: dict[str, str] = {
     "imported": "",
     "oracle": "oracle",
 }
-MAIN = "table1_main_results"
+MAIN_TABLE = "table1_main_results"
 _TITLES = {
-    MAIN: "Table 1",
+    MAIN_TABLE: "Table 1",
     "table8_ablation": "Table 8",
     "table9_retrieval_budget": "Table 9",
     "table10_dense_vs_sparse": "Table 10",
@@ -77,7 +77,7 @@ class PaperFigure:
     run_caption: str
 
 
-FIGURES = {
+ASSEMBLED_FIGURES = {
     "table8_ablation": PaperFigure(
         3, "ablation", "table8", ablation_figure,
         "change of the average score when one component of LIGHT is removed",
@@ -350,7 +350,7 @@ def _all_columns(stored: Sequence[Stored], bases: Mapping[str, Arm]) -> Iterator
     backbones = list(dict.fromkeys(entry.backbone for entry in stored))
     several = len(backbones) > 1
     methods = [(_method(entry.arm, bases[entry.part]), entry) for entry in stored]
-    yield _Columns(MAIN, "", [(method, entry) for method, entry in methods if method], several)
+    yield _Columns(MAIN_TABLE, "", [(method, entry) for method, entry in methods if method], several)
     for table, fields in _VARIED.items():
         for backbone in backbones:
             members = [
@@ -421,9 +421,9 @@ def _missing(frame: pd.DataFrame, sizes: Sequence[str]) -> list[str]:
 def _figure(columns: _Columns, shown: Table, options: AssemblyOptions, folder: Path) -> list[Path]:
     """Write the figure of a table and return its files, none where there is nothing to draw."""
     frame, footer = shown.frame, shown.basis
-    if columns.table not in FIGURES or frame is None or footer is None:
+    if columns.table not in ASSEMBLED_FIGURES or frame is None or footer is None:
         return []
-    figure = FIGURES[columns.table]
+    figure = ASSEMBLED_FIGURES[columns.table]
     frame = averages(frame)
     if figure.number == 3:
         scores = columns.scores.items()

@@ -15,7 +15,7 @@ from beam_memorycode import cli as memorycode_cli
 from beam_page import cli as page_cli
 from beam_run.arguments import (
     DATA,
-    FIELD,
+    FIELD_PANEL,
     MAIN_JOB,
     RESULTS,
     BaseUrl,
@@ -28,11 +28,11 @@ from beam_run.arguments import (
     Long,
     MaxCost,
     MemoryTimeout,
-    Model,
+    ModelName,
     Models,
     PresetName,
     Prompts,
-    Protocol,
+    ProtocolOption,
     Settings,
     Sizes,
     SkipBroken,
@@ -42,7 +42,7 @@ from beam_run.arguments import (
     named_settings,
 )
 from beam_run.ending import conclude
-from beam_run.measuring import evidence, measure
+from beam_run.measuring import evidence, measure_command
 from beam_run.plugins import register_packages
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
@@ -60,7 +60,7 @@ def run_all(
     sizes: Sizes = "",
     name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
     conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
-    protocol: Protocol = "paper",
+    protocol: ProtocolOption = "paper",
     authors: Annotated[Path | None, typer.Option(help="Models file whose authors write conversations.")] = None,
     memory: Annotated[str, typer.Option(help="More: file.py:Class, or names with commas (docs/memories.md).")] = "",
     memory_timeout: MemoryTimeout = None,
@@ -74,7 +74,7 @@ def run_all(
     models: Models = None,
     backbones: Annotated[str, typer.Option(help="Readers of the models file; by default its first.")] = "",
     base_url: BaseUrl = "",
-    model: Model = "",
+    model: ModelName = "",
     key_variable: KeyVariable = "",
     context_window: Window = 131_072,
     calls: Calls = "record",
@@ -98,14 +98,14 @@ def run_all(
 
         return draw_figures(name, listed(figures), protocol)
     from beam_run.cluster import use_cluster
-    from beam_run.job import Job
+    from beam_run.job import MainJob
     from beam_run.steps import run
     from beamlib.llm.spending import set_spending_limit
 
     set_spending_limit(max_cost)
     use_cluster(cluster)
     run(
-        Job(
+        MainJob(
             data=data,
             sizes=listed(sizes),
             name=name,
@@ -134,7 +134,7 @@ def run_all(
 @app.command(rich_help_panel=RESULTS)
 def tables(
     run: Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")],
-    protocol: Protocol = "paper",
+    protocol: ProtocolOption = "paper",
     parts: Annotated[str, typer.Option(help="Parts of RUN to use, such as 100k,500k-nano; by default all.")] = "",
     base: Annotated[str, typer.Option(help="The arm that is LIGHT in Table 1; by default that with RAG's K.")] = "",
     mixed: Annotated[bool, typer.Option("--mixed", help="Join parts whose judges or data differ.")] = False,
@@ -178,7 +178,7 @@ def estimate_cost(
     models: Models = None,
     backbone: Annotated[str, typer.Option(help="Which reader of the models file; by default its first.")] = "",
     base_url: BaseUrl = "",
-    model: Model = "",
+    model: ModelName = "",
     key_variable: KeyVariable = "",
     context_window: Window = 131_072,
     prompts: Prompts = None,
@@ -224,7 +224,7 @@ def estimate_cost(
 @app.command(rich_help_panel=RESULTS)
 def score(
     run: Annotated[Path, typer.Argument(help="A run folder, or one arm's folder in it.")],
-    protocol: Protocol = "paper",
+    protocol: ProtocolOption = "paper",
     as_is: Annotated[bool, typer.Option("--as-is", help="Score judgements that no manifest vouches for.")] = False,
     long: Long = False,
     as_csv: Csv = False,
@@ -290,11 +290,11 @@ def calls_verify(
 
 
 app.command(rich_help_panel=RESULTS)(evidence)
-app.command(rich_help_panel=RESULTS)(measure)
+app.command(rich_help_panel=RESULTS)(measure_command)
 for _group in (page_cli, field_cli, claims_cli, generate_cli, memorycode_cli, meme_cli):
     _group.add_to(app, data_app)
 app.add_typer(data_app, name="data", rich_help_panel=DATA)
-app.add_typer(calls_app, name="calls", rich_help_panel=FIELD)
+app.add_typer(calls_app, name="calls", rich_help_panel=FIELD_PANEL)
 
 
 def main() -> None:

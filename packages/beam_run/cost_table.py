@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from beam_run.costs import STAGES, Estimate, RealisedRow, pending_line, realised, since
+from beam_run.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
 from beam_run.estimate import estimate_path, read_estimate
 from beamlib.files import read_json, write_json
 from beamlib.params import RunParameters
@@ -51,8 +51,8 @@ def cost_table(estimate: Estimate | None, spent: Sequence[RealisedRow]) -> Table
         for side in shown
         for row in sides[side]
         for place, names in (
-            (STAGES.index(row.stage), {name: getattr(row, name) for name in lead}),
-            (len(STAGES), dict.fromkeys(lead, "") | {"stage": TOTAL}),
+            (COST_STAGES.index(row.stage), {name: getattr(row, name) for name in lead}),
+            (len(COST_STAGES), dict.fromkeys(lead, "") | {"stage": TOTAL}),
         )
     ]
     values = [*_LABELS, *_ONE_SIDED]

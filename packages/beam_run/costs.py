@@ -20,7 +20,7 @@ from beamlib.params import RunParameters
 from beamlib.text import cost_in_words, count, money
 
 Stage = Literal["memory reading", "answering", "judging"]
-STAGES: tuple[Stage, ...] = ("memory reading", "answering", "judging")
+COST_STAGES: tuple[Stage, ...] = ("memory reading", "answering", "judging")
 
 _READING = (
     "episodic_keys", "scratchpad_notes", "scratchpad_compress", "file_memory_ingest", "wiki_compile",
@@ -47,7 +47,7 @@ class Row(BaseModel):
     @property
     def order(self) -> tuple[int, str, str, str]:
         """Sort key, which also identifies the step."""
-        return STAGES.index(self.stage), self.role, self.step, self.model
+        return COST_STAGES.index(self.stage), self.role, self.step, self.model
 
 
 class PendingRow(Row):
@@ -166,7 +166,7 @@ def compact(number: float) -> str:
     return f"{number / 1_000:.0f}K" if number >= 10_000 else f"{number:,.0f}"
 
 
-def stage_of(role: str, step: str) -> Stage:
+def cost_stage(role: str, step: str) -> Stage:
     """Return the stage of a call. The noise filter belongs to answering: it is called for every question."""
     if role in _JUDGING_ROLES:
         return "judging"
@@ -201,7 +201,7 @@ def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
         sizes = dict(zip(("input_tokens", "cached_tokens", "output_tokens"), tokens, strict=True))
         rows.append(
             RealisedRow(
-                stage=stage_of(role, step),
+                stage=cost_stage(role, step),
                 role=role,
                 step=step,
                 model=model,

@@ -79,7 +79,7 @@ _PADDED: Mapping[str, tuple[str, str]] = {
 _CHARACTERS = 4
 """Characters of a token, on average."""
 
-Step = tuple[str, str]
+CallStep = tuple[str, str]
 """Role and prompt id."""
 
 
@@ -102,13 +102,13 @@ class StepCalls:
         self.longest = max(self.longest, other.longest)
 
 
-class CallTally(defaultdict[Step, StepCalls]):
+class CallTally(defaultdict[CallStep, StepCalls]):
     """Calls of one or several rehearsals, by step."""
 
-    def __init__(self, steps: Mapping[Step, StepCalls] | None = None) -> None:
+    def __init__(self, steps: Mapping[CallStep, StepCalls] | None = None) -> None:
         super().__init__(StepCalls, steps or {})
 
-    def __reduce__(self) -> tuple[type[CallTally], tuple[dict[Step, StepCalls]]]:
+    def __reduce__(self) -> tuple[type[CallTally], tuple[dict[CallStep, StepCalls]]]:
         return CallTally, (dict(self),)
 
     def add(self, other: CallTally) -> None:
@@ -149,7 +149,7 @@ class DryRun:
 
     conversation: str
     store: CallStore
-    expected: Mapping[Step, float] = field(default_factory=dict)
+    expected: Mapping[CallStep, float] = field(default_factory=dict)
     refresh: bool = False
     counter: TokenCounter = WORDS
     tally: CallTally = field(default_factory=CallTally)

@@ -15,13 +15,13 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from beam_run.adapter_calls import count_adapters
-from beam_run.costs import Estimate, PendingRow, realised, stage_of, stored_totals
+from beam_run.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
 from beam_run.dry_run import (
+    CallStep,
     CallTally,
     DryRun,
     EstimatingEmbedding,
     EstimatingModel,
-    Step,
     StepCalls,
     output_basis,
 )
@@ -42,7 +42,7 @@ from beamlib.llm.stored_model import CallStore
 from beamlib.params import ADAPTERS, RunParameters
 from beamlib.processes import process_pool
 
-ENOUGH = 20
+ENOUGH_QUESTIONS = 20
 """Stored replies of a step from which on their mean replaces the expected length."""
 
 
@@ -86,7 +86,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     )
 
 
-_Todo = tuple[Rehearsal, Mapping[Step, float]]
+_Todo = tuple[Rehearsal, Mapping[CallStep, float]]
 
 
 def _rehearsed(jobs: Sequence[_Todo], parameters: RunParameters, label: str, *, quiet: bool) -> Iterator[CallTally]:
@@ -103,7 +103,7 @@ def _rehearsed(jobs: Sequence[_Todo], parameters: RunParameters, label: str, *, 
                 bar.update()
 
 
-def _rehearse(rehearsal: Rehearsal, expected: Mapping[Step, float]) -> CallTally:
+def _rehearse(rehearsal: Rehearsal, expected: Mapping[CallStep, float]) -> CallTally:
     """Rehearse one unit, in a worker process."""
     unit, parameters = rehearsal.unit, rehearsal.parameters
     with rehearsed_roster(parameters, unit.id, expected, rehearsal.task.name) as (roster, tally):
@@ -118,7 +118,7 @@ def _rehearse(rehearsal: Rehearsal, expected: Mapping[Step, float]) -> CallTally
 def rehearsed_roster(
     parameters: ResolvedParameters,
     conversation: str,
-    expected: Mapping[Step, float],
+    expected: Mapping[CallStep, float],
     suite: str = "",
 ) -> Iterator[tuple[ModelRoles, CallTally]]:
     """Open models that call nobody, as `open_models` opens real ones, and the tally of their calls."""
@@ -141,7 +141,7 @@ def build_estimate(
     parameters: RunParameters,
     arms: tuple[str, ...],
     tally: CallTally,
-    expected: Mapping[Step, float],
+    expected: Mapping[CallStep, float],
     *,
     conversations: int,
     own: Sequence[str] = (),
@@ -174,14 +174,16 @@ def build_estimate(
     )
 
 
-def _pending_row(step: Step, endpoint: Endpoint, calls: StepCalls, expected: Mapping[Step, float]) -> PendingRow:
+def _pending_row(
+    step: CallStep, endpoint: Endpoint, calls: StepCalls, expected: Mapping[CallStep, float]
+) -> PendingRow:
     role, prompt = step
     output, limit = round(calls.output), endpoint.max_output_tokens
     basis = output_basis(prompt) if step not in expected else "mean of this run's stored replies"
     if limit is not None and calls.pending and calls.output >= limit * calls.pending:
         basis += ", cut to max_output_tokens"
     return PendingRow(
-        stage=stage_of(role, prompt),
+        stage=cost_stage(role, prompt),
         role=role,
         step=prompt,
         model=endpoint.model,
@@ -218,13 +220,13 @@ def _too_long(role: str, endpoint: Endpoint, tokens: int, about: str) -> str:
     )
 
 
-def stored_means(parameters: RunParameters) -> dict[Step, float]:
+def stored_means(parameters: RunParameters) -> dict[CallStep, float]:
     """Average the output tokens by role and step over all tiers of the run, where enough replies are stored."""
     roles = endpoints(parameters)
     means = {}
     for totals in stored_totals(sorted((Path(parameters.run) / "calls").glob("*"))):
         replies = totals.calls - totals.failures
-        if totals.role in roles and totals.model == roles[totals.role].model and replies >= ENOUGH:
+        if totals.role in roles and totals.model == roles[totals.role].model and replies >= ENOUGH_QUESTIONS:
             means[totals.role, totals.step] = totals.output_tokens / replies
     return means
 

@@ -17,16 +17,16 @@ from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.params import BASE, SETTINGS, Preset, RunParameters, check_names, load_parameters, usual_parameters
 from beamlib.places import NOTEBOOKS, PARAMS, ROOT
 
-PAPER = ("00_paper",)
+PAPER_NOTEBOOKS = ("00_paper",)
 """The notebook that is opened first: what was published, beside the run over all of its sizes."""
 
 GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
-MAIN = "06_main_results"
-EVALUATION = ("05_memory", MAIN, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
-SUITES = ("10_memorycode", "11_meme")
+MAIN_NOTEBOOK = "06_main_results"
+EVALUATION = ("05_memory", MAIN_NOTEBOOK, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
+SUITE_NOTEBOOKS = ("10_memorycode", "11_meme")
 """Notebooks on other benchmarks, once per run."""
 
-FIELD = ("12_field", "13_judges")
+FIELD_NOTEBOOKS = ("12_field", "13_judges")
 """Notebooks on published results of others, once per run, from shipped numbers."""
 
 FIELD_PART = "field"
@@ -62,7 +62,10 @@ def preflight(folder: Path) -> list[str]:
         raise UserError(
             f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
         )
-    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*PAPER, *GENERATION, *EVALUATION, *SUITES, *FIELD)]
+    notebooks = [
+        NOTEBOOKS / f"{name}.ipynb"
+        for name in (*PAPER_NOTEBOOKS, *GENERATION, *EVALUATION, *SUITE_NOTEBOOKS, *FIELD_NOTEBOOKS)
+    ]
     base = load_parameters(PARAMS / BASE).flat() | {SETTINGS: {}}
     for notebook in notebooks:
         for name, value in parameter_cell(notebook).items():

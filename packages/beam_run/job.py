@@ -42,7 +42,7 @@ _GENERATED: Mapping[Size, int] = {"100K": 5}
 
 
 @dataclass(frozen=True)
-class Job:
+class MainJob:
     """The options of `run_all.sh`.
 
     Attributes:
@@ -103,7 +103,7 @@ class RunPlan:
         return replace(self, runs=runs, suites=[suite.agreed(changes) for suite in self.suites])
 
 
-def plan(job: Job, place: Path) -> RunPlan:
+def plan(job: MainJob, place: Path) -> RunPlan:
     """Validate `job` and build its run plan. `place` holds files until the user confirms."""
     check_run_name(job.name)
     options = _OPTIONS | ({"authors": "--authors"} if job.authors else {})
@@ -151,7 +151,7 @@ def plan(job: Job, place: Path) -> RunPlan:
     return RunPlan(runs, conversations, suites, generated=data is None)
 
 
-def _places(job: Job, place: Path) -> dict[str, str]:
+def _places(job: MainJob, place: Path) -> dict[str, str]:
     """Return the paths among the parameters as absolute ones; relative ones start at the caller's folder."""
     preset = preset_values(job.preset, PARAMS)
     authors = job.authors or job.settings.get("authors")
@@ -170,7 +170,7 @@ def _places(job: Job, place: Path) -> dict[str, str]:
     }
 
 
-def _conversations(job: Job, *, paid: bool) -> tuple[Path | None, dict[Size, int]]:
+def _conversations(job: MainJob, *, paid: bool) -> tuple[Path | None, dict[Size, int]]:
     """Return the folder of conversations, None where the run writes them, and their number per tier.
 
     Where models are `paid` for, one conversation of each tier is usual.

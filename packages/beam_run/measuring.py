@@ -61,7 +61,7 @@ def evidence(
     print_by_ability(rows, "recall", names, long=long, as_csv=as_csv, as_json=as_json)
 
 
-def measure(
+def measure_command(
     data: Annotated[list[Path], typer.Option("--data", help="Folder of BEAM conversations; may be repeated.")],
     size: Sizes = "",
     out: Annotated[Path | None, typer.Option(help="The file to write, *.jsonl.xz.")] = None,
@@ -76,10 +76,10 @@ def measure(
     For every question and arm the file has the pairs that are retrieved for K = 1 to 30, the notes that are shown, and
     the time. Exit code 1 when --verify finds a difference.
     """
-    from beamlib.data.loading import PAPER
+    from beamlib.data.loading import PAPER_TREATMENT
     from beamlib.data.sources import find_conversations, parse_size, refuse_data
     from beamlib.files import code_hash
-    from beamlib.scoring.measured import CODE, SHIPPED_FILE, FileHeader, measure_all, write_measurements
+    from beamlib.scoring.measured import MEASURED_CODE, SHIPPED_FILE, FileHeader, measure_all, write_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or None
     sources = [source for folder in data for source in find_conversations(folder, sizes)]
@@ -92,8 +92,8 @@ def measure(
     measurements = list(measure_all(sources, workers=workers))
     header = FileHeader(
         command=f"beamlib measure {' '.join(f'--data {folder.name}' for folder in data)}",
-        code=code_hash(CODE),
-        treatment=asdict(PAPER),
+        code=code_hash(MEASURED_CODE),
+        treatment=asdict(PAPER_TREATMENT),
         seconds=round(time.monotonic() - start),
     )
     print(f"{write_measurements(out, header, measurements)}: {len(measurements)} conversations")
@@ -101,7 +101,7 @@ def measure(
 
 def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
     from beamlib.files import code_hash
-    from beamlib.scoring.measured import CODE, differences, measure_all, read_measurements
+    from beamlib.scoring.measured import MEASURED_CODE, differences, measure_all, read_measurements
 
     header, stated = read_measurements(path)
     by_id = {measurement.id: measurement for measurement in stated}
@@ -112,7 +112,7 @@ def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) ->
         at_hand = random.sample(at_hand, sample)
     lines = [line for made in measure_all(at_hand, workers=workers) for line in differences(by_id[made.id], made)]
     print(*lines, sep="\n", end="\n" if lines else "")
-    if header.code != code_hash(CODE):
+    if header.code != code_hash(MEASURED_CODE):
         print("The code has changed since the file was written.", file=sys.stderr)
     names = ", ".join(source.id for source in at_hand)
     print(f"{len(at_hand)} of {len(by_id)} conversations measured again ({names}): {len(lines)} differences")

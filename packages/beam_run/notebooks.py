@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from beam_run.executing import FIELD_PART, SUITES, parameter_cell
+from beam_run.executing import FIELD_PART, SUITE_NOTEBOOKS, parameter_cell
 from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.calling import PUBLISHED, TRIALS, run_subdir
@@ -73,7 +73,7 @@ def _of_trial(parameters: RunParameters, notebook: str) -> RunParameters:
     return parameters.model_copy(update={"run": trial.as_posix(), "data": data})
 
 
-_NO_TIER = (PUBLISHED, FIELD_PART, *SUITES)
+_NO_TIER = (PUBLISHED, FIELD_PART, *SUITE_NOTEBOOKS)
 
 
 def _with_effect(parameters: RunParameters) -> dict[str, Any]:

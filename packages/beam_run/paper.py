@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beam_run.assembly import ALL, FIGURES, MAIN, Assembly, AssemblyOptions
+from beam_run.assembly import ALL, ASSEMBLED_FIGURES, MAIN_TABLE, Assembly, AssemblyOptions
 from beamlib.data.published import FILES
 from beamlib.errors import UserError
 from beamlib.report.figures import averages, save_figure, score_changes
@@ -21,7 +21,7 @@ from beamlib.report.tables import published_footer
 LIGHT_READER = "Qwen2.5-32B-AWQ with LIGHT"
 """Who answered in Tables 8, 9 and 10 of the paper."""
 
-_TABLES = {figure.number: table for table, figure in FIGURES.items()}
+_TABLES = {figure.number: table for table, figure in ASSEMBLED_FIGURES.items()}
 
 
 class Paper:
@@ -34,7 +34,7 @@ class Paper:
 
     def main_table(self) -> Table | None:
         """Build Table 1 of the run; None without results."""
-        return self._measured.tables([MAIN])[0][MAIN] if self._measured else None
+        return self._measured.tables([MAIN_TABLE])[0][MAIN_TABLE] if self._measured else None
 
     def figures(self, numbers: Sequence[int]) -> list[Path]:
         """Draw figures into `<run>/figures`, each with its data as CSV; return the pictures.
@@ -63,7 +63,7 @@ class Paper:
         return ReleasedRecall()
 
     def _published(self, number: int) -> Path:
-        figure = FIGURES[_TABLES[number]]
+        figure = ASSEMBLED_FIGURES[_TABLES[number]]
         frame = published_long(figure.published)
         frame = score_changes(frame) if number == 3 else frame
         inputs = {"table": f"beamlib/data/published/{FILES[figure.published]}"}

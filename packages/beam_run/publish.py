@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from beam_memories.transformer import HUB_NAME, OFFLINE
+from beam_memories.transformer import HUB_NAME, HUB_OFFLINE
 from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
@@ -113,15 +113,15 @@ def verify(archive: Path, data: Path | None) -> str:
 @contextmanager
 def _nothing_fetched() -> Iterator[None]:
     """Keep encoders from being downloaded, in worker processes too."""
-    before = os.environ.get(OFFLINE)
-    os.environ[OFFLINE] = "1"
+    before = os.environ.get(HUB_OFFLINE)
+    os.environ[HUB_OFFLINE] = "1"
     try:
         yield
     finally:
         if before is None:
-            del os.environ[OFFLINE]
+            del os.environ[HUB_OFFLINE]
         else:
-            os.environ[OFFLINE] = before
+            os.environ[HUB_OFFLINE] = before
 
 
 def described(summary: ArchiveSummary) -> str:

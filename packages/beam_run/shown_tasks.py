@@ -144,7 +144,7 @@ def _estimates(name: str, backbones: Sequence[RunParameters]) -> dict[str, Price
 
 def _command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
     """The shell command that records what a replay misses."""
-    from beam_run.task_options import TaskOptions, recording_command
+    from beam_run.task_options import TaskOptions, task_recording_command
 
     parameters, variant = plan.parameters, getattr(plan.task, "variant", "")
     options = TaskOptions(
@@ -159,7 +159,7 @@ def _command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
         most=parameters.conversations,
         settings=settings,
     )
-    return recording_command(plan.task, "run", options)
+    return task_recording_command(plan.task, "run", options)
 
 
 def suite_of_run(

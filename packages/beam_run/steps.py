@@ -17,17 +17,17 @@ from beam_run.cost_table import costs_in_words
 from beam_run.estimate import start_estimate
 from beam_run.executing import (
     EVALUATION,
-    FIELD,
+    FIELD_NOTEBOOKS,
     FIELD_PART,
     GENERATION,
-    MAIN,
-    PAPER,
-    SUITES,
+    MAIN_NOTEBOOK,
+    PAPER_NOTEBOOKS,
+    SUITE_NOTEBOOKS,
     Work,
     execute_all,
     preflight,
 )
-from beam_run.job import Job, RunPlan, confirm, label, plan
+from beam_run.job import MainJob, RunPlan, confirm, label, plan
 from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of_run
@@ -48,7 +48,7 @@ from beamlib.text import count
 CHECK = "check"
 
 
-def run(job: Job, step: str = "") -> None:
+def run(job: MainJob, step: str = "") -> None:
     """Run one step of the job, or all of them.
 
     First the plan and its cost are printed and confirmed. Nothing is sent, or written into the run folder, until then.
@@ -72,7 +72,7 @@ def run(job: Job, step: str = "") -> None:
                 work(job, planned)
 
 
-def _announce(job: Job, planned: RunPlan) -> None:
+def _announce(job: MainJob, planned: RunPlan) -> None:
     """Print the steps of the plan and who is called in each."""
     configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in planned.runs)
     console.print(
@@ -89,7 +89,7 @@ def _announce(job: Job, planned: RunPlan) -> None:
         console.print(f"     parameters {line}", style="dim")
 
 
-def _to_do(job: Job, planned: RunPlan) -> Iterator[str]:
+def _to_do(job: MainJob, planned: RunPlan) -> Iterator[str]:
     if planned.generation:
         what = ", ".join(f"{number} of {size}" for size, number in planned.conversations.items())
         yield f"generate conversations, written by {planned.generation.config.names}: {what}"
@@ -104,7 +104,7 @@ def _to_do(job: Job, planned: RunPlan) -> Iterator[str]:
     yield f"{len(_notebooks_of(planned))} notebooks: published values, each tier, {others}; figures and page"
 
 
-def conversations(job: Job, planned: RunPlan) -> None:
+def conversations(job: MainJob, planned: RunPlan) -> None:
     """Generate the missing conversations."""
     if planned.generation is None:
         console.print(f"  conversations of {planned.runs[0].data}: none is written")
@@ -118,7 +118,7 @@ def conversations(job: Job, planned: RunPlan) -> None:
     console.print(f"  generated {new} of {all_of_them} conversations in {took}{there}")
 
 
-def evaluation(job: Job, planned: RunPlan) -> None:
+def evaluation(job: MainJob, planned: RunPlan) -> None:
     """Answer and judge each tier with all memories, then evaluate the other benchmarks."""
     with one_cluster():
         for parameters in planned.runs:
@@ -157,8 +157,8 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
     protocol = planned.runs[0].judging.protocol
     published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=protocol)
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
-    work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER]
-    work += [(name, _shown(published), folder / FIELD_PART) for name in FIELD]
+    work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER_NOTEBOOKS]
+    work += [(name, _shown(published), folder / FIELD_PART) for name in FIELD_NOTEBOOKS]
     work += [
         (name, _shown(parameters), folder / run_subdir(parameters)) for parameters in planned.runs for name in names
     ]
@@ -172,11 +172,11 @@ def _shown(parameters: RunParameters) -> RunParameters:
     return parameters.model_copy(update={**changes, **places, "confirm_cost": False})
 
 
-def notebooks(job: Job, planned: RunPlan) -> None:
+def notebooks(job: MainJob, planned: RunPlan) -> None:
     """Execute the notebooks concurrently; they do not depend on one another."""
     for parameters in planned.runs if planned.generated else ():
         _ensure_made(parameters.generated / parameters.size, "conversations")
-    first = (*SUITES, *PAPER, MAIN)  # the longest
+    first = (*SUITE_NOTEBOOKS, *PAPER_NOTEBOOKS, MAIN_NOTEBOOK)  # the longest
     work = sorted(_notebooks_of(planned), key=lambda item: first.index(item[0]) if item[0] in first else len(first))
     started = time.monotonic()
     max_concurrency = min(max(item.workers for _, item, _ in work), len(work))
@@ -192,7 +192,7 @@ def _ensure_made(place: Path, step: str) -> None:
         raise UserError(f"{from_root(place)}: not made yet; run --step {step} first, or all steps without --step.")
 
 
-def page(job: Job, planned: RunPlan) -> None:
+def page(job: MainJob, planned: RunPlan) -> None:
     """Join the tiers' tables and figures and write the page."""
     from beam_run.together import put_together  # with pandas and matplotlib, which no other step needs
 
@@ -201,7 +201,7 @@ def page(job: Job, planned: RunPlan) -> None:
     put_together(job.name, planned)
 
 
-STEPS: Mapping[str, Callable[[Job, RunPlan], None]] = {
+STEPS: Mapping[str, Callable[[MainJob, RunPlan], None]] = {
     "conversations": conversations,
     "evaluate": evaluation,
     "notebooks": notebooks,

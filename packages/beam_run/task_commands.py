@@ -13,7 +13,7 @@ from beam_run.arguments import (
     KeyVariable,
     MaxCost,
     MemoryTimeout,
-    Model,
+    ModelName,
     Models,
     Prompts,
     Settings,
@@ -30,7 +30,7 @@ RunName = Annotated[str, typer.Option("--name", help="Name of the run folder und
 Arms = Annotated[
     str, typer.Option("--arms", "--setups", "--memories", help="Names of arms, separated by commas; default all.")
 ]
-Variant = Annotated[str, typer.Option("--variant", help="Which of several sets of units in a folder.")]
+VariantOption = Annotated[str, typer.Option("--variant", help="Which of several sets of units in a folder.")]
 Backbone = Annotated[str, typer.Option("--backbone", help="Which reader of the models file; by default its first.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")]
 
@@ -51,13 +51,13 @@ def task_group(
     @group.command("run", help=f"Answer with a reader and memories; arms: {arms}. Without models the stand-in answers.")
     def run(
         data: Units,
-        variant: Variant = "",
+        variant: VariantOption = "",
         name: RunName = "default",
         arms: Arms = "",
         models: Models = None,
         backbone: Backbone = "",
         base_url: BaseUrl = "",
-        model: Model = "",
+        model: ModelName = "",
         key_variable: KeyVariable = "",
         context_window: Window = 131_072,
         calls: Calls = "record",
@@ -141,7 +141,7 @@ def task_group(
 
     def score(
         data: Units,
-        variant: Variant = "",
+        variant: VariantOption = "",
         name: RunName = "default",
         arms: Arms = "",
         models: Models = None,
@@ -169,7 +169,7 @@ def task_group(
     @group.command("report", help="Print the tables of a run that is scored; nothing is called.")
     def report(
         data: Units,
-        variant: Variant = "",
+        variant: VariantOption = "",
         name: RunName = "default",
         arms: Arms = "",
         models: Models = None,

@@ -98,7 +98,7 @@ def run_command(task: Task, options: TaskOptions) -> TaskPlan:
     print(f"{task.title}: {len(plan.units)} of {known}; reader: {_shown_reader(parameters)}; arms: {names}")
     started = time.monotonic()
     with guard_run(options.folder, parameters.models):
-        run_task(plan, command=recording_command(task, "run", options), quiet=options.quiet)
+        run_task(plan, command=task_recording_command(task, "run", options), quiet=options.quiet)
         task.finish(plan)
     for arm in plan.arms:
         print(_outcome_line(plan, arm))
@@ -117,12 +117,12 @@ def score_command(task: Task, options: TaskOptions, *, judge: bool = True) -> li
     parameters = parameters_of(task, options if options.models else replace(options, backbone=""))
     plan = plan_scoring(task, parameters, options.arms, reader=options.backbone)
     if plan.judging and not judge:
-        command = recording_command(task, "score", options)
+        command = task_recording_command(task, "score", options)
         raise UserError(f"{plan.folder}: not every answer is judged yet; run: {command}")
     options, parameters = _with_confirmation(options, parameters, plan)
     plan = replace(plan, parameters=resolved(parameters))
     with guard_run(options.folder, parameters.models):
-        run_task(plan, command=recording_command(task, "score", options), quiet=options.quiet)
+        run_task(plan, command=task_recording_command(task, "score", options), quiet=options.quiet)
     tables = task.tables(plan)
     for name, table in tables.items():
         save_table(table, name, plan.folder / "scores")
@@ -178,7 +178,7 @@ def parse_arms(task: Task, options: TaskOptions, parameters: RunParameters) -> l
     return [arm for arm in arms if arm not in adapters or arm in available]
 
 
-def recording_command(task: Task, verb: str, options: TaskOptions) -> str:
+def task_recording_command(task: Task, verb: str, options: TaskOptions) -> str:
     """The shell command that records what `options` need, and nothing else; what is empty is left out."""
     given = {
         "--data": options.data, "--variant": options.variant, "--name": options.folder.name,

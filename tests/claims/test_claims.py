@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from beam_claims.engine import BEAM, ClaimResult, audit, markdown, render, status_counts
+from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit, markdown, render_claims, status_counts
 from beam_claims.values import STATUSES, Interval, figures, verdict
 from beamlib.data import published
 from beamlib.errors import UserError
@@ -47,7 +47,7 @@ def test_every_claim_is_there_once_with_its_stored_status(results: list[ClaimRes
     assert [result.id for result in results] == NAMES
     assert sum(status_counts(results).values()) == 118
     assert all(result.claim and result.section and result.source and result.printed for result in results)
-    stored = {claim["id"]: claim["status"] for claim in BEAM.declared()}
+    stored = {claim["id"]: claim["status"] for claim in BEAM_CLAIMS.declared()}
     assert {result.id: result.status for result in results} == stored
     unchecked = [result for result in results if result.status == "cannot be checked"]
     assert len(unchecked) == 13 and all(len(result.note) > 20 for result in unchecked)
@@ -146,7 +146,7 @@ def test_verdict_has_three_grades() -> None:
 
 def test_shown_in_full(results: list[ClaimResult]) -> None:
     total = "118 claims: 53 holds, 19 holds within rounding, 33 differs, 13 cannot be checked."
-    text, lines = render(results), markdown(results).splitlines()
+    text, lines = render_claims(results), markdown(results).splitlines()
     assert text.splitlines()[-1] == total == lines[-1]
     assert all(name in text for name in NAMES)
     assert "[9.78, 9.21]" in text  # brackets are content, not markup

@@ -15,8 +15,8 @@ from typing import get_args
 import pytest
 
 from beam_field.formats import READERS
-from beam_memorycode.rule_scoring import VARIANTS
-from beam_run.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
+from beam_memorycode.rule_scoring import SCORING_VARIANTS
+from beam_run.executing import EVALUATION, FIELD_NOTEBOOKS, GENERATION, PAPER_NOTEBOOKS, SUITE_NOTEBOOKS, execute_all
 from beam_run.steps import STEPS
 from beamlib.files import sha256_of_file
 from beamlib.params import Preset, usual_parameters
@@ -47,8 +47,10 @@ def run(repo_root: Path) -> Path:
 
 def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> None:
     page = (run / "index.html").read_text()
-    pages = [("100k", name) for name in (*GENERATION, *EVALUATION)] + [("published", name) for name in PAPER]
-    pages += [(name.partition("_")[2], name) for name in SUITES] + [("field", name) for name in FIELD]
+    pages = [("100k", name) for name in (*GENERATION, *EVALUATION)] + [("published", name) for name in PAPER_NOTEBOOKS]
+    pages += [(name.partition("_")[2], name) for name in SUITE_NOTEBOOKS] + [
+        ("field", name) for name in FIELD_NOTEBOOKS
+    ]
     for part, name in pages:
         assert (run / f"notebooks/{part}/{name}.html").is_file()
         assert f"notebooks/{part}/{name}.html" in page
@@ -94,7 +96,10 @@ def test_a_second_run_gives_the_same_conversation_tables_and_figures(run: Path, 
 
 @pytest.mark.parametrize(
     "names",
-    [(EVALUATION[-1],), pytest.param((*PAPER, GENERATION[-1], *EVALUATION[:-1], *FIELD), marks=pytest.mark.slow)],
+    [
+        (EVALUATION[-1],),
+        pytest.param((*PAPER_NOTEBOOKS, GENERATION[-1], *EVALUATION[:-1], *FIELD_NOTEBOOKS), marks=pytest.mark.slow),
+    ],
     ids=["one", "all others"],
 )
 def test_a_notebook_opened_again_changes_no_file_of_the_run(names: tuple[str, ...], run: Path, tmp_path: Path) -> None:
@@ -158,7 +163,7 @@ CLOSED = {
     "generate": ("100k", "500k", "1m", "10m", "hierarchical", "sequential", "conversation", "batch", "replay"),
     "evidence": ("100k", "10m", "bm25", "dense", "hybrid", *ARMS),
     "import": tuple(READERS),
-    "estimate": get_args(Preset), "memorycode score": tuple(VARIANTS),
+    "estimate": get_args(Preset), "memorycode score": tuple(SCORING_VARIANTS),
 }  # fmt: skip
 
 

@@ -18,8 +18,8 @@ from beam_generate.pipeline import ConversationSpec, unfinished
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_run.arguments import Endpoints
-from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
-from beam_run.job import Job, confirm, plan
+from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITE_NOTEBOOKS
+from beam_run.job import MainJob, confirm, plan
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import load_parameters, usual_parameters
@@ -122,7 +122,7 @@ def test_an_estimate_sends_nothing(server: ScriptedServer, place: Path, called: 
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITES])
+@pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITE_NOTEBOOKS])
 def test_a_notebook_calls_nothing_without_a_yes(
     name: str, server: ScriptedServer, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +148,7 @@ def test_what_is_announced_is_what_is_called(
     author = ServedAuthor([COMMISSION.stood_in().story()])
     with ScriptedServer(author) as server:
         models = models_file(tmp_path / "authors.json", server.base_url)
-        job = Job(None, ["100k"], NAME, 0, "paper", "", {}, False, Endpoints(), authors=Path(models.name), yes=True)
+        job = MainJob(None, ["100k"], NAME, 0, "paper", "", {}, False, Endpoints(), authors=Path(models.name), yes=True)
         planned = plan(job, tmp_path)
         confirmed = confirm(planned, tmp_path)
         assert (confirmed, server.connections) == (True, 0)
@@ -166,7 +166,7 @@ def test_what_is_announced_is_what_is_called(
 @pytest.mark.parametrize("yes", [False, True])
 def test_the_yes_is_the_users(yes: bool, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    job = Job(
+    job = MainJob(
         EXAMPLE,
         [],
         NAME,
@@ -207,7 +207,7 @@ def test_at_a_terminal_it_is_asked(place: Path, tmp_path: Path) -> None:
 
 
 def test_several_conversations_are_usual_only_where_nothing_is_paid(tmp_path: Path) -> None:
-    job = Job(None, ["100k", "1m"], NAME, 0, "paper", "", {}, False, Endpoints())
+    job = MainJob(None, ["100k", "1m"], NAME, 0, "paper", "", {}, False, Endpoints())
     assert plan(job, tmp_path).conversations == {"100K": 5, "1M": 1}
     assert plan(replace(job, conversations=2), tmp_path).conversations == {"100K": 2, "1M": 2}
     authors = models_file(tmp_path / "authors.json", "http://127.0.0.1:9/v1")

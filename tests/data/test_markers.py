@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamlib.data.conversations import Marker
-from beamlib.data.markers import ARROW, INDEX, VARIANTS, index_marker, split_marker, strip_stray
+from beamlib.data.markers import ARROW, INDEX, MARKER_FORMS, index_marker, split_marker, strip_stray
 
 SPELLINGS = [
     ("3,12", "", Marker(3, (12,), "", "i,j")),
@@ -42,7 +42,7 @@ def test_each_spelling(after: str, kept: str, marker: Marker) -> None:
 
 
 def test_every_variant_is_covered() -> None:
-    assert {marker.variant for _, _, marker in SPELLINGS} == set(VARIANTS)
+    assert {marker.variant for _, _, marker in SPELLINGS} == set(MARKER_FORMS)
 
 
 @pytest.mark.parametrize("text", ["no marker", "an arrow ->-> alone", "->->", "A ->> B: a diagram", "x ->-> y, 2"])

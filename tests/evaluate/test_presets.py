@@ -16,7 +16,7 @@ import beamlib
 from beam_generate.of_run import config_of
 from beam_run.arguments import Endpoints
 from beam_run.estimate import estimate
-from beam_run.job import Job
+from beam_run.job import MainJob
 from beam_run.steps import run
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest
@@ -222,7 +222,7 @@ def test_without_the_extra_the_papers_configuration_says_what_to_install(
 ) -> None:
     monkeypatch.chdir(repo_root)
     name = "test-preset-without-encoders"
-    order = Job(
+    order = MainJob(
         data=None, sizes=["100k"], name=name, conversations=1, protocol="paper", memory="", suites={},
         download=False, endpoints=Endpoints(file=Path("offline")), preset="paper",
     )  # fmt: skip

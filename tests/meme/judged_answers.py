@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from beam_meme.episode_gold import MemeGold, Task
+from beam_meme.episode_gold import MemeGold, MemeTask
 from beam_meme.episodes import Phase
 
 
@@ -17,7 +17,7 @@ from beam_meme.episodes import Phase
 class Scene:
     """A question and what answers to it are held against. Verdicts: `+` and `-`; of an aggregation one per value."""
 
-    task: Task
+    task: MemeTask
     phase: Phase
     values: tuple[str, ...]
     old: str

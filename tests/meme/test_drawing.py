@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_meme import drawing
-from beam_meme.domains import BANKS, Bank, bank_of, gold_sentences
+from beam_meme.domains import BANKS, DomainBank, bank_of, gold_sentences
 from beam_meme.drawing import (
     Drawn,
     DrawnFact,
@@ -355,7 +355,7 @@ def test_questions_stand_in_an_order_that_tells_nothing() -> None:
     assert len({tuple(task.task for task in drawn.tasks) for drawn in draw_all(40, 5)}) > 20
 
 
-def narrowed(tracking: list[str]) -> Bank:
+def narrowed(tracking: list[str]) -> DomainBank:
     return bank_of("personal_life").model_copy(update={"tracking": tracking})
 
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from beam_meme.drawing import draw_all
 from beam_meme.episode_files import load_episodes, write_episodes
 from beam_meme.episode_gold import TASKS, LoadedEpisode
-from beam_meme.episodes import Episode, Line, Round, Session, conversation_of, places_of
+from beam_meme.episodes import Episode, Line, Round, Session, episode_conversation, message_places
 from beam_meme.fillers import haystack
 from beam_meme.meme_tables import statistics
-from beam_meme.telling import tell
+from beam_meme.telling import tell_sessions
 from beamlib.errors import UserError
 from beamlib.llm.model import run
 
@@ -30,7 +30,7 @@ from beamlib.llm.model import run
 def made() -> tuple[LoadedEpisode, ...]:
     """A personal and a software episode, by the offline author, without filler."""
     drawn = draw_all(2, 5)
-    return tuple(haystack(one, run(tell(one)), [], "nofiller", random.Random(one.id)) for one in drawn)
+    return tuple(haystack(one, run(tell_sessions(one)), [], "nofiller", random.Random(one.id)) for one in drawn)
 
 
 @pytest.fixture
@@ -325,7 +325,7 @@ def test_any_value_anywhere_loads_or_is_one_sentence(
     except UserError as error:
         assert "\n" not in str(error)
     else:
-        conversation_of(loaded[0].episode, len(loaded[0].episode.sessions))
+        episode_conversation(loaded[0].episode, len(loaded[0].episode.sessions))
         assert load_episodes(write_episodes(path, loaded))[0].episode == loaded[0].episode
 
 
@@ -337,7 +337,7 @@ def test_a_conversation_keeps_every_line_in_its_place(talks: list[list[Line]]) -
     sessions = tuple(Session(f"s{n}", "2023/03/01 (Wed) 09:00", tuple(lines)) for n, lines in enumerate(talks))
     asked = Round(len(sessions), "", ())
     episode = Episode("pl_001", "personal_life", sessions, asked, asked)
-    conversation, places = conversation_of(episode, len(sessions)), places_of(episode, len(sessions))
+    conversation, places = episode_conversation(episode, len(sessions)), message_places(episode, len(sessions))
     assert set(places) == {message.id for message in conversation.messages}
     for number, (session, batch) in enumerate(zip(sessions, conversation.batches, strict=True)):
         said = [message for turn in batch.turns for message in turn.messages]

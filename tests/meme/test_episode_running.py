@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from beam_meme import episode_running
-from beam_meme.episode_gold import evidence_of
+from beam_meme.episode_gold import episode_evidence
 from beam_meme.episode_results import EpisodeContexts, Meter
-from beam_meme.episode_running import PROMPT, run_episode
-from beam_meme.episodes import Line, conversation_of
-from beam_meme.meme_memories import EVOLVING, MEMORIES, SessionSearch, arm_of
+from beam_meme.episode_running import ANSWER_PROMPT, run_episode
+from beam_meme.episodes import Line, episode_conversation
+from beam_meme.meme_memories import FILE_MEMORIES, MEME_MEMORIES, SessionSearch, arm_of
 from beam_meme.task import Meme
 from beam_memories.evolving.evolving_memory import SessionRead
 from beam_offline import OfflineModel
@@ -156,7 +156,7 @@ def test_there_is_a_snapshot_after_each_session_and_the_last_of_a_round_is_final
     assert found.record.kept[2]["0.md"].startswith("2023/03/01 (Wed) 09:00")
 
 
-@pytest.mark.parametrize("memory", EVOLVING)
+@pytest.mark.parametrize("memory", FILE_MEMORIES)
 def test_the_first_round_does_not_change_what_a_memory_of_ours_keeps(
     memory: Any, parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +174,7 @@ def test_a_plain_memory_has_read_what_came_before_the_round(memory: Any, paramet
     found = ask(EPISODE, memory, parameters, ModelRoles.of(OfflineModel()))
     before = found.of("before")
     assert len(before) == 3
-    limit = sum(1 for _ in conversation_of(EPISODE, 3))
+    limit = sum(1 for _ in episode_conversation(EPISODE, 3))
     assert all(one.message_ids and max(one.message_ids) < limit for one in before)
     assert "Per Lind" not in "".join(found.contexts("before"))
     assert "Synth" in "".join(found.contexts("after"))
@@ -185,7 +185,7 @@ def test_every_question_is_one_prompt_alone_over_what_was_recalled_for_it(parame
     reader = Reader()
     found = ask(EPISODE, "rag", parameters, ModelRoles.of(reader))
     questions = [question for one in EPISODE.rounds.values() for question in one.questions]
-    assert [prompt.id for prompt in reader.prompts] == [PROMPT] * 8
+    assert [prompt.id for prompt in reader.prompts] == [ANSWER_PROMPT] * 8
     assert {prompt.about: prompt.variables["question"] for prompt in reader.prompts} == {
         question.id: question.text for question in questions
     }
@@ -195,7 +195,7 @@ def test_every_question_is_one_prompt_alone_over_what_was_recalled_for_it(parame
 
 
 def test_the_ceiling_has_the_messages_it_is_handed_and_others_have_none_of_it(parameters: ResolvedParameters) -> None:
-    evidence = evidence_of(LOADED[0])
+    evidence = episode_evidence(LOADED[0])
     found = ask(EPISODE, "gold-facts", parameters, ModelRoles.of(Reader()), evidence)
     report = found.record.context("sw_001-after-q01")
     for text in ("team lead is Ada Orlik", "Olof Brandt", "Ines Vogel", "now Per Lind"):
@@ -208,8 +208,8 @@ def test_the_ceiling_has_the_messages_it_is_handed_and_others_have_none_of_it(pa
 
 
 def test_evidence_is_what_was_told_by_then() -> None:
-    found = evidence_of(LOADED[0])
-    early = sum(1 for _ in conversation_of(EPISODE, 3))
+    found = episode_evidence(LOADED[0])
+    early = sum(1 for _ in episode_conversation(EPISODE, 3))
     assert all(max(found[question.id]) < early for question in EPISODE.before.questions)
     assert len(found["sw_001-after-q05"]) == 3  # all three values
     assert found["sw_001-after-q03"][-1] >= early  # the request to delete
@@ -275,7 +275,7 @@ def test_what_is_read_anew_at_the_second_round_counts_once(parameters: ResolvedP
     memory = Reader()
     roster = ModelRoles(Reader(), memory, memory, memory, memory)
     spent = ask(EPISODE, "light", parameters, roster).record.spent
-    pairs = len(conversation_of(EPISODE, 4).pairs)
+    pairs = len(episode_conversation(EPISODE, 4).pairs)
     keys = [prompt for prompt in memory.prompts if prompt.id == "episodic_keys"]
     assert len(keys) > pairs  # asked at both rounds
     assert spent["ingest"].calls < len(memory.prompts)
@@ -294,7 +294,7 @@ def test_a_senseless_usage_does_no_harm() -> None:
 @pytest.mark.parametrize("retriever", ["bm25", "dense"])
 def test_sessions_are_found_whole_with_their_date_and_speakers(retriever: Any) -> None:
     memory = SessionSearch(retriever, k=2)
-    conversation = conversation_of(EPISODE, 4)
+    conversation = episode_conversation(EPISODE, 4)
     memory.ingest(conversation)
     found = memory.recall("Who gets the weekly report?")
     best = found.context.split("\n\n")[0]
@@ -311,7 +311,7 @@ def test_at_most_five_sessions_and_no_more_than_the_window_holds() -> None:
     long = replace(EPISODE.sessions[1], lines=(Line("user", "The package manager is slow. " * 40),))
     many = replace(EPISODE, sessions=(*EPISODE.sessions, *[long] * 8), after=replace(EPISODE.after, sessions=12))
     memory = SessionSearch("bm25", window_tokens=3_340)
-    memory.ingest(conversation_of(many, 12))
+    memory.ingest(episode_conversation(many, 12))
     found = memory.recall("package manager")
     shown = found.context.count("(Wed) 09:00]")
     assert 1 <= shown < 5 and found.cuts.pairs_dropped == 5 - shown  # the sessions shown are whole
@@ -323,7 +323,7 @@ def test_at_most_five_sessions_and_no_more_than_the_window_holds() -> None:
 
 def test_nothing_read_recalls_nothing() -> None:
     memory = SessionSearch("bm25")
-    memory.ingest(conversation_of(EPISODE, 0))
+    memory.ingest(episode_conversation(EPISODE, 0))
     assert memory.recall("anything") == RetrievedContext("")
 
 
@@ -333,4 +333,4 @@ def test_names_of_memories_are_a_closed_set(parameters: ResolvedParameters) -> N
         Meme().parse_arms(["../x"])
     with pytest.raises(UserError, match="the memory own needs a class of your own"):
         arm_of("own", parameters)
-    assert len(MEMORIES) == 14
+    assert len(MEME_MEMORIES) == 14

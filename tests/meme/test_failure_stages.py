@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_meme.episode_gold import TASKS, Edge, EpisodeGold, FactKind, MemeGold, Told
-from beam_meme.meme_scoring import STAGES, Stage, StageEvidence, needs_of, stage_of
+from beam_meme.episode_gold import TASKS, Edge, EpisodeGold, MemeGold, Told, ToldKind
+from beam_meme.meme_scoring import FAILURE_STAGES, FailureStage, StageEvidence, needs_of, stage_of
 
 # Session, line, entity, value, kind, and the line as it is told. Two lines a session: the assistant answers.
-LINES: tuple[tuple[int, int, str, str, FactKind, str], ...] = (
+LINES: tuple[tuple[int, int, str, str, ToldKind, str], ...] = (
     (0, 0, "vehicle", "blue hatchback", "value", "My vehicle is a blue hatchback."),
     (0, 2, "hobby", "watercolours", "value", "My hobby is watercolours."),
     (0, 4, "pet", "a cat called Mop", "value", "My pet is a cat called Mop."),
@@ -122,7 +122,7 @@ def test_more_retrieved_is_never_an_earlier_stage(ids: set[int], name: str) -> N
     stage = stage_of(own, EPISODE, all_read)
     assert stage in ("retrieved", "answered")
     more = stage_of(own, EPISODE, replace(all_read, message_ids=frozenset(IDS)))
-    assert STAGES.index(more) >= STAGES.index(stage)
+    assert FAILURE_STAGES.index(more) >= FAILURE_STAGES.index(stage)
     assert (stage == "answered") == all({BY_PLACE[place] for place in need} & ids for need in NEEDED[name])
 
 
@@ -204,7 +204,7 @@ def test_a_clause_that_is_dropped_is_not_stored() -> None:
         ("- deleted: pet (a cat called Mop)", "- deleted: pet (a cat called Mop)", "answered"),
     ],
 )
-def test_a_deletion_is_stored_if_the_value_is_gone_or_marked(at_end: str, context: str, stage: Stage) -> None:
+def test_a_deletion_is_stored_if_the_value_is_gone_or_marked(at_end: str, context: str, stage: FailureStage) -> None:
     evidence = files("- pet: a cat called Mop", at_end, context=context)
     assert stage_of(QUESTIONS["deletion"], EPISODE, evidence) == stage
 

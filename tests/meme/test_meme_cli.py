@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 from beam_meme import cli
 from beam_meme.episode_files import write_episodes
 from beam_meme.episode_results import CONTEXTS
-from beam_meme.grid import FIGURES, study_figure, study_frame
-from beam_meme.meme_memories import MEMORIES
+from beam_meme.grid import STUDY_FIGURES, study_figure, study_frame
+from beam_meme.meme_memories import MEME_MEMORIES
 from beam_meme.meme_tally import score_plan
 from beam_meme.task import Meme, open_meme
 from beam_memories.programs import adapter_identity
-from beam_run.task_options import TaskOptions, recording_command, run_command, score_command
+from beam_run.task_options import TaskOptions, run_command, score_command, task_recording_command
 from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
@@ -76,7 +76,7 @@ def test_k_acts_on_every_memory_that_retrieves(memory: str, data: Path, tmp_path
 
 def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
     ran = run_command(NOFILLER, TaskOptions(data, tmp_path, most=1, settings=SETTINGS, quiet=True))
-    assert tuple(ran.stores) == tuple(memory for memory in MEMORIES if memory not in ("own", *ADAPTERS))
+    assert tuple(ran.stores) == tuple(memory for memory in MEME_MEMORIES if memory not in ("own", *ADAPTERS))
     for arm in ran.stores:
         answers = ran.records(arm)["sw_001"]
         assert len(answers) == 8 and all(answer.text for answer in answers)
@@ -297,7 +297,7 @@ def test_the_command_that_records_says_all_that_was_ordered() -> None:
     order = TaskOptions(
         Path("my data"), Path("runs/x"), models="m.yaml", most=2, settings={"k": 3}, variant="filler32k", arms=["rag"]
     )
-    assert recording_command(NOFILLER, "run", order) == (
+    assert task_recording_command(NOFILLER, "run", order) == (
         "beamlib meme run --data 'my data' --variant filler32k --name x --arms rag --models m.yaml --conversations 2 "
         "--set k=3 --calls record --yes"
     )
@@ -347,7 +347,7 @@ def test_a_study_varies_k_and_prompts_and_draws_what_is_there(
     assert list(bm25[(bm25["k"] == 4) & (bm25["prompts"] == "default")]["real"]) == [known]
     shutil.rmtree(tmp_path / "runs/s-k1-offline-curt")
     assert len(study("--draw").splitlines()) < len(shown.splitlines())
-    drawn = study_figure(frame, FIGURES["figure3"])
+    drawn = study_figure(frame, STUDY_FIGURES["figure3"])
     places = {line.get_label(): list(line.get_xdata()) for line in drawn.axes[0].lines}
     ticks = [label.get_text() for label in drawn.axes[-2].get_xticklabels()]
     assert ticks == ["1", "4", "5"] and [ticks[round(x)] for x in places["BM25 (published)"]] == ["5"]

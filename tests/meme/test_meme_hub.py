@@ -10,7 +10,7 @@ from episodes_made import BOTH, as_text
 
 from beam_meme.episode_files import load_episodes
 from beam_meme.episodes import VARIANTS
-from beam_meme.meme_hub import PINNED, REPOSITORY, REVISION, EpisodesFile, download_episodes
+from beam_meme.meme_hub import EPISODES_REVISION, PINNED_EPISODES, REPOSITORY, EpisodesFile, download_episodes
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256
 
@@ -45,10 +45,10 @@ def test_a_variant_is_fetched_once_at_the_pinned_revision_and_loads(
 ) -> None:
     hub = serve(monkeypatch, GOOD)
     folder = download_episodes(tmp_path / "meme", ["nofiller"], PIN)
-    assert hub.calls == [(REPOSITORY, "meme_nofiller.json", REVISION, "dataset")]
+    assert hub.calls == [(REPOSITORY, "meme_nofiller.json", EPISODES_REVISION, "dataset")]
     assert read_json(folder / "manifest.json")["meme_nofiller.json"] == {
         "repository": REPOSITORY,
-        "revision": REVISION,
+        "revision": EPISODES_REVISION,
         "sha256": sha256(GOOD),
         "bytes": len(GOOD),
     }
@@ -84,8 +84,8 @@ def test_a_failed_download_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_every_variant_is_pinned_by_full_hashes() -> None:
-    assert tuple(PINNED) == VARIANTS and len(REVISION) == 40
-    assert len({file.sha256 for file in PINNED.values()}) == 3
-    assert all(len(file.sha256) == 64 for file in PINNED.values())
+    assert tuple(PINNED_EPISODES) == VARIANTS and len(EPISODES_REVISION) == 40
+    assert len({file.sha256 for file in PINNED_EPISODES.values()}) == 3
+    assert all(len(file.sha256) == 64 for file in PINNED_EPISODES.values())
     with pytest.raises(UserError, match="no variant 'filler32k' is pinned; choose of nofiller"):
         download_episodes(Path("nowhere"), ["filler32k"], PIN)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judged_answers import ANSWERS, HELD_OUT, Judged
 
-from beam_meme.episode_gold import TASKS, Edge, EpisodeGold, MemeGold, Task
+from beam_meme.episode_gold import TASKS, Edge, EpisodeGold, MemeGold, MemeTask
 from beam_meme.episodes import Phase
-from beam_meme.meme_judge import ToJudgeMeme, Verdict, contains, judge_round, share_in_order, to_judge
+from beam_meme.meme_judge import MemeVerdict, ToJudgeMeme, contains, judge_round, question_to_judge, share_in_order
 from beam_offline import OfflineModel
 from beam_offline.meme_verdicts import MEME_VERDICTS, numbered_values
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Outcome, Prompt
@@ -44,16 +44,16 @@ def asked(one: Judged) -> ToJudgeMeme:
     return ToJudgeMeme(f"q{one.number}", scene.question, one.answer, None, one.gold, scene.old, scene.change)
 
 
-def gold(task: Task, *values: str, phase: Phase = "after") -> MemeGold:
+def gold(task: MemeTask, *values: str, phase: Phase = "after") -> MemeGold:
     return MemeGold("What is it?", phase, task, "thing", values, f"the reference sentence about {values}")
 
 
-def judged(reply: str | ModelError, own: MemeGold, answer: str = "an answer") -> tuple[Verdict, Scripted]:
+def judged(reply: str | ModelError, own: MemeGold, answer: str = "an answer") -> tuple[MemeVerdict, Scripted]:
     judge = Scripted(reply)
     return judge_round([ToJudgeMeme("q", own.question, answer, None, own, "old")], judge)[0], judge
 
 
-def marks(verdict: Verdict) -> str:
+def marks(verdict: MemeVerdict) -> str:
     assert verdict.unscored is None, verdict.unscored
     decided = verdict.present if verdict.present is not None else (verdict.passed,)
     return "".join("+" if one else "-" for one in decided)
@@ -162,7 +162,7 @@ def test_replies_that_can_be_read(reply: str, passed: bool) -> None:
         ("aggregation", '{"present": [true, "perhaps"]}'),
     ],
 )
-def test_replies_that_cannot_be_read_leave_the_question_unscored(task: Task, reply: str) -> None:
+def test_replies_that_cannot_be_read_leave_the_question_unscored(task: MemeTask, reply: str) -> None:
     start = time.monotonic()
     verdict, judge = (
         judged(reply, gold(task, "new", "other")) if task == "aggregation" else judged(reply, gold(task, "new"))
@@ -187,7 +187,7 @@ def test_a_failed_call_leaves_the_question_unscored(outcome: Outcome, transient:
 
 
 @given(st.text(), st.sampled_from(["cascade", "aggregation"]))
-def test_no_reply_breaks_the_reading(reply: str, task: Task) -> None:
+def test_no_reply_breaks_the_reading(reply: str, task: MemeTask) -> None:
     verdict, _ = judged(reply, gold(task, "new"))
     assert (verdict.passed is None) == (verdict.unscored is not None)
 
@@ -239,7 +239,7 @@ EPISODE = EpisodeGold(
 
 def test_each_prompt_has_what_its_task_needs_and_never_the_reference_sentence() -> None:
     judge = Scripted('{"pass": true}')
-    judge_round([to_judge(one, "The answer.", None, EPISODE) for one in EPISODE.questions], judge)
+    judge_round([question_to_judge(one, "The answer.", None, EPISODE) for one in EPISODE.questions], judge)
     by_id = {prompt.about.split()[-1]: prompt for prompt in judge.prompts}
     needed = {
         key: {k: v for k, v in p.variables.items() if k not in ("question", "answer")} for key, p in by_id.items()

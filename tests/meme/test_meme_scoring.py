@@ -12,23 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_meme.episode_gold import SHORT, TASKS, EpisodeGold, MemeGold, Task
-from beam_meme.meme_judge import Verdict, judge_round, to_judge
+from beam_meme.episode_gold import SHORT, TASKS, EpisodeGold, MemeGold, MemeTask
+from beam_meme.meme_judge import MemeVerdict, judge_round, question_to_judge
 from beam_meme.meme_scoring import (
-    COLUMNS,
     FILTERED,
-    KINDS,
+    MEME_COLUMNS,
+    OUTCOME_KINDS,
     OVERALL,
     JudgedEpisode,
-    Kind,
-    Outcome,
-    kind_of,
+    OutcomeKind,
+    QuestionOutcome,
+    outcome_kind,
     outcomes,
     score_episodes,
 )
 from beam_meme.meme_tables import (
     USED,
-    cost_table,
+    episode_cost_table,
     kinds_table,
     meme_basis,
     published,
@@ -43,7 +43,7 @@ from beamlib.llm.model import OFFLINE_NAME, Usage
 from beamlib.memory.protocol import Cuts
 
 OLD = {"report": "Ines Okavari", "reviewer": "Petra Lindgaard", "drain": "drain.kelp.example:6514"}
-QUESTIONS: Mapping[str, tuple[Task, str, str]] = {
+QUESTIONS: Mapping[str, tuple[MemeTask, str, str]] = {
     "report": ("cascade", "Who gets the weekly report?", "Tomas Brellin"),
     "reviewer": ("absence", "Who reviews our code?", OLD["reviewer"]),
     "drain": ("deletion", "What is the log drain endpoint?", OLD["drain"]),
@@ -74,7 +74,7 @@ Answer = Callable[[MemeGold], str | None]
 
 def answered(answer: Answer, memory: str = "trap") -> JudgedEpisode:
     """The episode as a system answers it, judged offline."""
-    asked = [to_judge(name, answer(gold), None, GOLD) for name, gold in GOLD.questions.items()]
+    asked = [question_to_judge(name, answer(gold), None, GOLD) for name, gold in GOLD.questions.items()]
     return JudgedEpisode(
         memory, "e", GOLD.questions, {one.question_id: one for one in judge_round(asked, OfflineModel())}
     )
@@ -152,11 +152,11 @@ def test_a_system_without_fault_has_everything() -> None:
     ("known", "right", "kind"),
     [(True, True, "real"), (False, True, "trivial"), (True, False, "knew but failed"), (False, False, "never knew")],
 )
-def test_the_four_kinds(known: bool, right: bool, kind: Kind) -> None:
-    assert kind_of(known, right) == kind
+def test_the_four_kinds(known: bool, right: bool, kind: OutcomeKind) -> None:
+    assert outcome_kind(known, right) == kind
 
 
-def judged(before: Verdict | None, after: Verdict | None, task: Task = "absence") -> Outcome:
+def judged(before: MemeVerdict | None, after: MemeVerdict | None, task: MemeTask = "absence") -> QuestionOutcome:
     questions = {
         "b": MemeGold("?", "before", task, "thing", ("old",), ""),
         "a": MemeGold("?", "after", task, "thing", ("old",), ""),
@@ -166,8 +166,8 @@ def judged(before: Verdict | None, after: Verdict | None, task: Task = "absence"
     return found
 
 
-def said(name: str, passed: bool | None, unscored: str | None = None, judge: str = "judge") -> Verdict:
-    return Verdict(question_id=name, passed=passed, unscored=unscored, judge=judge)
+def said(name: str, passed: bool | None, unscored: str | None = None, judge: str = "judge") -> MemeVerdict:
+    return MemeVerdict(question_id=name, passed=passed, unscored=unscored, judge=judge)
 
 
 def test_a_missing_answer_from_before_counts_as_not_known() -> None:
@@ -208,7 +208,7 @@ def test_an_episode_twice_is_refused() -> None:
 
 # --- the published example (section 2.10) -----------------------------------------------------------------------------
 
-KNEW: Mapping[str, Kind] = {"R": "real", "K": "knew but failed", "N": "never knew"}
+KNEW: Mapping[str, OutcomeKind] = {"R": "real", "K": "knew but failed", "N": "never knew"}
 EXAMPLE = {
     "BM25": "-KKR-+",
     "dense": "+KKR-+",
@@ -218,7 +218,7 @@ EXAMPLE = {
     "Karpathy Wiki": "+KNN--",
     "MD-flat + Opus": "-RKR+-",
 }
-ORDER: tuple[Task, ...] = ("tracking", "cascade", "absence", "deletion", "aggregation", "exact_recall")
+ORDER: tuple[MemeTask, ...] = ("tracking", "cascade", "absence", "deletion", "aggregation", "exact_recall")
 
 
 def example(memory: str) -> JudgedEpisode:
@@ -271,13 +271,13 @@ def results(draw: st.DrawFn) -> list[JudgedEpisode]:
 @given(results())
 def test_every_question_is_counted_once(found: list[JudgedEpisode]) -> None:
     frame = score_episodes(found)
-    assert tuple(frame.columns) == COLUMNS
+    assert tuple(frame.columns) == MEME_COLUMNS
     asked = sum(gold.phase == "after" for one in found for gold in one.gold.values())
     pooled = frame[(frame["hop"] == 0) & (frame["task"] != OVERALL)]
     [overall] = frame[frame["task"] == OVERALL].to_dict("records")
     assert pooled["n"].sum() + pooled["unscored"].sum() == overall["n"] + overall["unscored"] == asked
     for row in frame.to_dict("records"):
-        kinds = sum(row[f"n {kind}"] for kind in KINDS)
+        kinds = sum(row[f"n {kind}"] for kind in OUTCOME_KINDS)
         assert kinds == (row["n"] if row["task"] in FILTERED else kinds)
         if row["n"] and row["task"] != OVERALL:
             assert 0 <= row["real"] <= row["raw"] <= 1
@@ -316,7 +316,7 @@ def test_tables_say_what_they_rest_on() -> None:
         kinds_table(frame, basis),
         stage_table([("bm25", "cascade", "retrieved"), ("bm25", "cascade", "right")], basis),
         token_table({"bm25": {"answer": Usage(2_000, 100)}}, {"bm25": 2}, basis),
-        cost_table({"bm25": [dict.fromkeys(USED, 0.5)]}, basis),
+        episode_cost_table({"bm25": [dict.fromkeys(USED, 0.5)]}, basis),
     )
     for table in made:
         text = "\n".join(table.footer)
@@ -350,7 +350,7 @@ def test_kinds_and_costs_and_stages_are_counted_per_memory() -> None:
     assert tokens.rows() == [("BM25", "5", "2", "0", "0", "0", "0", "1,000", "50")]
     cheap = {"ingest": 0.0, "maintenance": 0.0, "retrieval": 0.0, "answer": 0.25}
     costs = {"bm25": [cheap, cheap], "wiki": [cheap | {"maintenance": 2.0}], "mem0": [cheap | {"ingest": None}]}
-    rows = cost_table(costs, basis).rows()
+    rows = episode_cost_table(costs, basis).rows()
     assert rows[-3:] == [
         ("this run", "bm25", "$0.00", "$0.00", "$0.250", "$0.250", "1.0", "$0.500"),
         ("this run", "wiki", "$0.00", "$2.00", "$0.250", "$2.25", "9.0", "$2.25"),

@@ -10,7 +10,7 @@ from beam_meme.drawing import draw_all
 from beam_meme.episode_gold import TASKS
 from beam_meme.fillers import GAP_TOKENS, haystack
 from beam_meme.meme_scoring import FILTERED
-from beam_meme.telling import tell
+from beam_meme.telling import tell_sessions
 from beamlib.llm.model import run
 from beamlib.llm.prompts import prompt_ids
 
@@ -27,7 +27,7 @@ def test_recall_deletion_cascade_and_absence_are_asked_before_the_change_too() -
 def test_sessions_are_2_to_48_hours_apart_and_the_last_questions_2_to_24_hours_later() -> None:
     steps: list[timedelta] = []
     for number, drawn in enumerate(EPISODES):
-        episode = haystack(drawn, run(tell(drawn)), [], "nofiller", random.Random(number)).episode
+        episode = haystack(drawn, run(tell_sessions(drawn)), [], "nofiller", random.Random(number)).episode
         times = [datetime.strptime(one.timestamp, "%Y/%m/%d (%a) %H:%M") for one in episode.sessions]
         assert times[0] == datetime(2023, 3, 1, 9)
         steps += [after - before for before, after in pairwise(times)]

@@ -50,12 +50,12 @@ def test_a_small_set_is_generated_once_and_anew_for_another_seed(
 ) -> None:
     monkeypatch.setattr(meme_study, "GENERATED", {"nofiller": 2})
     file = tmp_path / "run/meme/data/nofiller/nofiller.json"
-    first = meme_study.open_study(given(tmp_path))
+    first = meme_study.open_meme_study(given(tmp_path))
     text, made = file.read_text(), file.stat().st_mtime_ns
-    assert meme_study.open_study(given(tmp_path)).revision == first.revision
+    assert meme_study.open_meme_study(given(tmp_path)).revision == first.revision
     assert file.stat().st_mtime_ns == made
     assert first.generated and OFFLINE_NAME in first.revision and len(first.sets["nofiller"]) == 2
-    assert meme_study.open_study(given(tmp_path, generation_seed=8)).revision != first.revision
+    assert meme_study.open_meme_study(given(tmp_path, generation_seed=8)).revision != first.revision
     assert file.read_text() != text
 
 
@@ -64,14 +64,14 @@ def test_what_is_somebodys_own_is_not_removed(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "run/meme/data/nofiller").mkdir(parents=True)
     (tmp_path / "run/meme/data/nofiller/nofiller.json").write_text("mine")
     with pytest.raises(UserError):
-        meme_study.open_study(given(tmp_path))
+        meme_study.open_meme_study(given(tmp_path))
     assert (tmp_path / "run/meme/data/nofiller/nofiller.json").read_text() == "mine"
 
 
 @pytest.mark.usefixtures("few")
 def test_each_variant_is_run_scored_and_kept_apart(folder: Path, tmp_path: Path) -> None:
     parameters = given(tmp_path, meme=str(folder))
-    study = meme_study.open_study(parameters)
+    study = meme_study.open_meme_study(parameters)
     assert not study.generated and [*study.sets] == ["nofiller", "filler32k"]
     results = meme_study.own_results(study, parameters)
     assert {path.relative_to(tmp_path / "run/meme").as_posix() for path in tmp_path.glob("run/meme/*/*")} == {
@@ -86,7 +86,7 @@ def test_each_variant_is_run_scored_and_kept_apart(folder: Path, tmp_path: Path)
 @pytest.mark.usefixtures("few")
 def test_frames_agree_with_the_tables(folder: Path, tmp_path: Path) -> None:
     parameters = given(tmp_path, meme=str(folder))
-    one = meme_study.own_results(meme_study.open_study(parameters), parameters)["nofiller"]
+    one = meme_study.own_results(meme_study.open_meme_study(parameters), parameters)["nofiller"]
     stages = meme_study.stages_frame(one).set_index("memory")
     assert list(stages.index) == list(FEW)
     assert stages.loc["none", "encoded"] + stages.loc["none", "right"] == stages.loc["none"].sum()
@@ -169,7 +169,7 @@ def test_what_was_announced_is_nearly_what_is_called(folder: Path, tmp_path: Pat
         parameters = given(tmp_path, meme=str(folder), models=str(tmp_path / "models.yaml"), backbone="one")
         announced = sum(row.calls for one in estimates(parameters) for row in one.rows)
         assert not server.requests
-        study = meme_study.open_study(parameters)
+        study = meme_study.open_meme_study(parameters)
         scored = meme_study.own_results(study, parameters.model_copy(update={"confirm_cost": True}))
         # Both variants hold the same episodes here, so their calls are the same and made once. Verdicts on answers that
         # a rehearsal cannot tell apart count once, so there may be a few more than announced.
@@ -192,10 +192,10 @@ def dollars_by_hand(path: Path) -> float:
 
 
 def estimates(parameters: RunParameters) -> list[Any]:
-    return [estimate_plan(plan, quiet=True) for plan in meme_study.shown_plans(parameters).values()]
+    return [estimate_plan(plan, quiet=True) for plan in meme_study.meme_plans(parameters).values()]
 
 
 @pytest.mark.usefixtures("few")
 def test_a_generated_set_asks_no_model(tmp_path: Path) -> None:
-    plans = meme_study.shown_plans(given(tmp_path, models="models.yaml", backbone="one"))
+    plans = meme_study.meme_plans(given(tmp_path, models="models.yaml", backbone="one"))
     assert {plan.parameters.models for plan in plans.values()} == {""}

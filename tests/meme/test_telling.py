@@ -20,7 +20,7 @@ from beam_meme.domains import bank_of, gold_sentences
 from beam_meme.drawing import Drawn, draw_all, draw_episode, possible_values
 from beam_meme.episode_files import load_episodes
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
-from beam_meme.episode_gold import FactKind, LoadedEpisode
+from beam_meme.episode_gold import LoadedEpisode, ToldKind
 from beam_meme.episodes import DOMAINS, Domain
 from beam_meme.fillers import Filler, haystack, stamp
 from beam_meme.telling import (
@@ -31,10 +31,10 @@ from beam_meme.telling import (
     ToldSession,
     assistant_problem,
     demand_of,
-    holds,
     prompts_of,
+    says_phrase,
     talk_bank,
-    tell,
+    tell_sessions,
     unspoken,
     user_problem,
 )
@@ -84,7 +84,7 @@ def _well(prompt: Prompt) -> str:
 @given(seed=st.integers(0, 100_000), domain=st.sampled_from(DOMAINS), number=st.integers(1, 5))
 def test_each_fact_is_told_by_the_user_at_its_line_and_by_nobody_else(seed: int, domain: Domain, number: int) -> None:
     drawn = _drawn(seed, domain, number)
-    sessions = run(tell(drawn))
+    sessions = run(tell_sessions(drawn))
     assert [one.part for one in sessions] == list(PARTS)
     found = {index: (one, line) for one in sessions for index, line in one.places.items()}
     assert sorted(found) == list(range(len(drawn.facts)))
@@ -93,7 +93,7 @@ def test_each_fact_is_told_by_the_user_at_its_line_and_by_nobody_else(seed: int,
         assert session.part == fact.part
         assert session.lines[line].role == "user"
         assert session.lines[line].content.startswith(fact.sentence)
-        assert holds(session.lines[line].content, fact.value)
+        assert says_phrase(session.lines[line].content, fact.value)
     for session in sessions:
         assert [line.role for line in session.lines] == ["assistant", "user"] * len(session.places) + ["assistant"]
         assert list(session.places.values()) == list(range(1, len(session.lines), 2))
@@ -105,23 +105,23 @@ def test_each_fact_is_told_by_the_user_at_its_line_and_by_nobody_else(seed: int,
 def test_no_answer_names_a_value_or_a_thing_of_the_domain(seed: int, domain: Domain) -> None:
     values = [value for entity in bank_of(domain).entities for value in possible_values(domain, entity)]
     keywords = [one.keyword for one in bank_of(domain).entities.values()]
-    for session in run(tell(_drawn(seed, domain))):
+    for session in run(tell_sessions(_drawn(seed, domain))):
         for line in session.lines:
             if line.role == "assistant":
                 assert len(line.content.split()) < 40
-                assert not [one for one in (*values, *keywords) if holds(line.content, one)]
+                assert not [one for one in (*values, *keywords) if says_phrase(line.content, one)]
 
 
 @settings(max_examples=40)
 @given(seed=st.integers(0, 100_000), domain=st.sampled_from(DOMAINS), number=st.integers(1, 5))
 def test_the_session_with_the_change_names_no_dependant(seed: int, domain: Domain, number: int) -> None:
     drawn = _drawn(seed, domain, number)
-    text = _text(run(tell(drawn))[-1]).casefold()
+    text = _text(run(tell_sessions(drawn))[-1]).casefold()
     bank = bank_of(domain)
     dependants = {edge.target for edge in drawn.edges} | set(bank.dependants(drawn.root))
     for entity in dependants:
         assert bank.entities[entity].keyword.casefold() not in text
-        assert not [value for value in bank.entities[entity].pool if holds(text, value)]
+        assert not [value for value in bank.entities[entity].pool if says_phrase(text, value)]
     assert not re.search(r"\b(?:depend|would change|affect)", text)
     assert drawn.change[1].casefold() in text
 
@@ -130,7 +130,7 @@ def test_what_must_stand_word_for_word_does() -> None:
     for drawn in draw_all(10, 3):
         exact = [index for index, fact in enumerate(drawn.facts) if fact.verbatim]
         assert exact
-        for session in run(tell(drawn, Player(lambda prompt: "Nonsense."))):
+        for session in run(tell_sessions(drawn, Player(lambda prompt: "Nonsense."))):
             for index in exact:
                 if index in session.places:
                     assert session.lines[session.places[index]].content == drawn.facts[index].sentence
@@ -144,12 +144,14 @@ def test_the_phrases_around_facts_name_nothing_that_an_episode_can_be_about() ->
     assert len(phrases) > 80
     for domain in DOMAINS:
         for one in bank_of(domain).entities.values():
-            assert not [(word, said) for word in (one.keyword, *one.pool) for said in phrases if holds(said, word)]
+            assert not [
+                (word, said) for word in (one.keyword, *one.pool) for said in phrases if says_phrase(said, word)
+            ]
 
 
 def test_neighbouring_phrases_differ() -> None:
     for drawn in draw_all(4, 5):
-        for session in run(tell(drawn)):
+        for session in run(tell_sessions(drawn)):
             said = [line.content for line in session.lines if line.role == "assistant"]
             assert len(set(said)) == len(said)
 
@@ -160,7 +162,7 @@ def test_neighbouring_phrases_differ() -> None:
 def test_what_a_model_says_well_is_taken_and_counted_as_its_own() -> None:
     drawn = _drawn(1, "personal_life")
     player = Player(_well)
-    sessions = run(tell(drawn, player))
+    sessions = run(tell_sessions(drawn, player))
     assert sum(session.replaced for session in sessions) == 0
     asked = [prompt for prompt in player.heard if prompt.id == USER]
     assert len(asked) == sum(not fact.verbatim for fact in drawn.facts)
@@ -178,12 +180,12 @@ def test_what_a_model_leaves_out_is_asked_for_three_times_and_then_the_rules_say
     drawn = _drawn(1, "software_project")
     lost = drawn.facts[0]
     player = Player(lambda prompt: _well(prompt).replace(lost.value, "something"))
-    sessions = run(tell(drawn, player))
+    sessions = run(tell_sessions(drawn, player))
     asked = [prompt for prompt in player.heard if prompt.variables.get("fact") == lost.sentence]
     assert len(asked) == 3
     assert asked[1].complaint.startswith("A first reply") and repr(lost.value) in asked[1].complaint
     assert asked[2].complaint.startswith("A second reply")
-    usual = run(tell(drawn))[0].lines[1].content
+    usual = run(tell_sessions(drawn))[0].lines[1].content
     assert usual.startswith(lost.sentence)
     assert sessions[0].lines[1].content.startswith(lost.sentence)
     assert sum(session.replaced for session in sessions) >= 1
@@ -193,17 +195,17 @@ def test_an_answer_that_restates_a_value_is_replaced() -> None:
     drawn = _drawn(2, "personal_life")
     value = drawn.facts[0].value
     wrong = Player(lambda prompt: f"So it is {value}." if prompt.id == ASSISTANT else _well(prompt))
-    sessions = run(tell(drawn, wrong))
+    sessions = run(tell_sessions(drawn, wrong))
     assert sum(session.replaced for session in sessions) == len(drawn.facts)
     answers = [line.content for one in sessions for line in one.lines if line.role == "assistant"]
-    assert not [one for one in answers if holds(one, value)]
+    assert not [one for one in answers if says_phrase(one, value)]
 
 
 def test_an_answer_that_names_what_depends_on_the_root_is_replaced_where_the_change_is_told() -> None:
     drawn = _drawn(2, "personal_life")
     keyword = bank_of("personal_life").entities[bank_of("personal_life").dependants(drawn.root)[-1]].keyword
     wrong = Player(lambda prompt: f"Think of your {keyword}." if prompt.id == ASSISTANT else _well(prompt))
-    sessions = run(tell(drawn, wrong))
+    sessions = run(tell_sessions(drawn, wrong))
     assert [one.replaced for one in sessions] == [0, 0, 0, 0, len(sessions[-1].places)]
     assert keyword not in _text(sessions[-1])
 
@@ -218,9 +220,9 @@ def test_errors_that_may_pass_end_the_telling_and_others_do_not() -> None:
         return say
 
     with pytest.raises(ModelError):
-        run(tell(drawn, Player(fail(Outcome.UNAVAILABLE))))
-    refused = run(tell(drawn, Player(fail(Outcome.REFUSED))))
-    assert [one.lines for one in refused] == [one.lines for one in run(tell(drawn))]
+        run(tell_sessions(drawn, Player(fail(Outcome.UNAVAILABLE))))
+    refused = run(tell_sessions(drawn, Player(fail(Outcome.REFUSED))))
+    assert [one.lines for one in refused] == [one.lines for one in run(tell_sessions(drawn))]
     assert sum(one.replaced for one in refused) == sum(2 - fact.verbatim for fact in drawn.facts)
 
 
@@ -254,7 +256,7 @@ RULE = Demand("rule", ("commute method", "the Veltrail tram", "employer"), ("Bri
         ("value", "My employer told me about the commute method, perhaps the Veltrail tram.", ""),
     ],
 )
-def test_what_a_model_says_of_a_fact_is_checked(kind: FactKind, text: str, says: str) -> None:
+def test_what_a_model_says_of_a_fact_is_checked(kind: ToldKind, text: str, says: str) -> None:
     problem = user_problem(text, replace(RULE, kind=kind))
     assert (says in problem) if says else problem == ""
 
@@ -270,7 +272,7 @@ def test_checks_take_any_text(text: str) -> None:
 @given(seed=st.integers(0, 100_000), domain=st.sampled_from(DOMAINS), number=st.integers(1, 5))
 def test_the_rules_sentences_pass_the_check_for_models(seed: int, domain: Domain, number: int) -> None:
     drawn = _drawn(seed, domain, number)
-    for session in run(tell(drawn)):
+    for session in run(tell_sessions(drawn)):
         for index, line in session.places.items():
             fact = drawn.facts[index]
             if not fact.verbatim:
@@ -305,7 +307,7 @@ def _pool(count: int, tokens: int = 2_500) -> list[Filler]:
 
 def test_dates_and_places_of_questions() -> None:
     drawn = _drawn(7, "personal_life")
-    told = run(tell(drawn))
+    told = run(tell_sessions(drawn))
     loaded = haystack(drawn, told, _pool(30), "filler32k", random.Random(1))
     episode, gold = loaded.episode, loaded.gold
     kinds = ["told" if place in gold.evidence else "filler" for place in range(len(episode.sessions))]
@@ -324,7 +326,7 @@ def test_dates_and_places_of_questions() -> None:
 
 def test_without_fillers_the_sessions_stand_alone_and_a_small_pool_is_refused() -> None:
     drawn = _drawn(7, "personal_life")
-    told = run(tell(drawn))
+    told = run(tell_sessions(drawn))
     alone = haystack(drawn, told, [], "nofiller", random.Random(1))
     assert len(alone.episode.sessions) == 5 and alone.gold.evidence == (0, 1, 2, 3, 4)
     assert (alone.episode.before.sessions, alone.episode.after.sessions) == (4, 5)

@@ -9,7 +9,7 @@ import pytest
 from scripted_model import Scripted, calls, in_turn
 from told_sessions import TALKS, conversation_told, session_of, sessions_told
 
-from beam_memories.evolving.by_name import NAMES, make
+from beam_memories.evolving.by_name import EVOLVING_NAMES, make
 from beam_memories.evolving.evolving_memory import EvolvingMemory, EvolvingSettings, SessionRead
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Message
@@ -36,7 +36,7 @@ def lines_of(memory: EvolvingMemory, file: str) -> str:
 # All of them
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVOLVING_NAMES)
 def test_each_is_a_memory_that_evolves_and_starts_afresh(name: str) -> None:
     memory = told(name)
     assert isinstance(memory, EvolvingMemory) and memory.name == name
@@ -49,7 +49,7 @@ def test_each_is_a_memory_that_evolves_and_starts_afresh(name: str) -> None:
     assert memory.recall("Who leads the team?").context == ""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVOLVING_NAMES)
 def test_sessions_one_by_one_give_what_the_whole_conversation_gives(name: str) -> None:
     memory = make(name, OfflineModel())
     for session in sessions_told():
@@ -60,7 +60,7 @@ def test_sessions_one_by_one_give_what_the_whole_conversation_gives(name: str) -
     assert memory.snapshot() == told(name).snapshot()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVOLVING_NAMES)
 def test_recalling_changes_nothing(name: str) -> None:
     memory = told(name)
     before = dict(memory.snapshot())
@@ -69,7 +69,7 @@ def test_recalling_changes_nothing(name: str) -> None:
     assert "Mio Varga" in answers[0].context and {6, 7} <= set(answers[0].message_ids)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVOLVING_NAMES)
 def test_a_context_keeps_within_the_window(name: str) -> None:
     talks = [(f"day {day}", *(f"My boat number {n} is {'green ' * 80}{day}." for n in range(6))) for day in range(12)]
     memory = make(name, OfflineModel(), 4_400, reserve_tokens=400)
@@ -78,7 +78,7 @@ def test_a_context_keeps_within_the_window(name: str) -> None:
     assert context and WORDS.count(context) <= 4_000
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVOLVING_NAMES)
 def test_a_failure_that_may_pass_is_raised_and_one_that_will_not_is_a_gap(name: str) -> None:
     with pytest.raises(ModelError, match="messages 0-5: no answer") as raised:
         told(name, Scripted(lambda _: GONE))
@@ -100,7 +100,7 @@ def test_a_failure_that_may_pass_is_raised_and_one_that_will_not_is_a_gap(name: 
     assert told(name, Once()).recall("Who is our code reviewer?").gaps == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVOLVING_NAMES)
 def test_a_session_longer_than_the_models_window_is_read_in_parts(name: str) -> None:
     asked = Scripted(lambda _: NOTHING)
     memory = make(name, asked, model_window=4_500)
@@ -249,7 +249,7 @@ def test_the_stand_in_compiles_a_page_of_each_log_named_for_its_words() -> None:
 
 
 def test_an_empty_session_is_read() -> None:
-    for name in NAMES:
+    for name in EVOLVING_NAMES:
         memory = make(name, OfflineModel())
         memory.read_session(SessionRead(0, "", ()))
         memory.read_session(session_of(1, TALKS[0], 0))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beam_offline import OfflineModel
-from beamlib.data.loading import PAPER, Loaded, load
+from beamlib.data.loading import PAPER_TREATMENT, Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.protocol import NO_CUTS
@@ -54,7 +54,7 @@ def check_that_one_part_changes(loaded: Loaded, every: int = 3) -> None:
 @pytest.mark.parametrize("size", ["100K", "500K", "1M"])
 def test_ablations_of_real_conversations(beam_data: Path, size: str) -> None:
     source = find_conversations(beam_data, [size])[0]
-    check_that_one_part_changes(load(source, PAPER))
+    check_that_one_part_changes(load(source, PAPER_TREATMENT))
 
 
 @pytest.mark.slow
@@ -63,4 +63,4 @@ def test_ablations_of_a_generated_10m_conversation(tmp_path: Path) -> None:
     options = ["--size", "10m", "--seed", "5", "--set", "subplans=[2, 2, 2]"]
     assert beamlib("generate", "--out", str(tmp_path / "data"), *options).returncode == 0
     (source,) = find_conversations(tmp_path / "data", ["10M"])
-    check_that_one_part_changes(load(source, PAPER), every=5)
+    check_that_one_part_changes(load(source, PAPER_TREATMENT), every=5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
-from beamlib.data.loading import PAPER, load
+from beamlib.data.loading import PAPER_TREATMENT, load
 from beamlib.data.sources import find_conversations
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, fit_pairs, passage_tokens
 from beamlib.memory.light import Light, LightSettings
@@ -87,7 +87,7 @@ def test_a_larger_budget_shows_all_that_a_smaller_one_does(
 @pytest.mark.parametrize("size", ["100K", "500K", "1M"])
 def test_all_pairs_of_table_9_are_whole_in_real_conversations(beam_data: Any, size: str) -> None:
     source = find_conversations(beam_data, [size])[-1]
-    loaded = load(source, PAPER)
+    loaded = load(source, PAPER_TREATMENT)
     light = Light(OfflineModel(), LightSettings(k=20, use_scratchpad=False))
     light.ingest(loaded.conversation)
     rag = Rag(20)

@@ -12,7 +12,7 @@ import pytest
 
 from beam_memorycode import bank as words
 from beam_memorycode.bank import UPDATABLE, Wording, foreign, instructions, take_apart, topics_json
-from beam_memorycode.rules import KINDS
+from beam_memorycode.rules import RULE_KINDS
 from beamlib.errors import UserError
 
 
@@ -28,7 +28,7 @@ def test_the_bank_has_the_published_counts() -> None:
     assert [entry.id for entry in bank] == list(range(51))
     assert sum(len(entry.texts) for entry in bank) == 123
     assert [entry.id for entry in bank if len(entry.texts) == 8] == list(UPDATABLE)
-    assert {entry.kind for entry in bank} == set(KINDS)
+    assert {entry.kind for entry in bank} == set(RULE_KINDS)
     assert (len(words.fillers()), len(words.orders()), len(words.people().pairs)) == (51, 30, 19)
     assert (len(words.people().mentor), len(words.people().mentee)) == (5, 6)
     assert {len(entry.texts) for entry in words.orders()} == {2, 3, 4}
@@ -141,5 +141,5 @@ def test_phrases_have_known_slots_and_paired_brackets() -> None:
 def test_an_invalid_bank_file_is_refused_in_one_sentence(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "fillers.toml").write_text(text)
     with pytest.raises(UserError, match=re.escape(problem)) as caught:
-        words.read_bank(tmp_path / "fillers.toml", words._Fillers)
+        words.read_rule_bank(tmp_path / "fillers.toml", words._Fillers)
     assert "fillers.toml" in str(caught.value) and "\n" not in str(caught.value)

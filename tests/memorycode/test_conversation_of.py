@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_memorycode.dialogue_files import load_dialogues
-from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic, dialogue_as_conversation
+from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic, dialogue_as_conversation
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
@@ -28,7 +28,7 @@ MENTEE_FIRST = "Björn: Morning.\n\nRuth: From now on, start method names with '
 
 
 def dialogue(*texts: str | None) -> Dialogue:
-    sessions = tuple(Session((), (), (), "short", text=text) for text in texts)
+    sessions = tuple(DialogueSession((), (), (), "short", text=text) for text in texts)
     return Dialogue(7, PEOPLE, sessions, ())
 
 
@@ -139,7 +139,7 @@ def test_the_hash_is_that_of_what_was_said_alone() -> None:
     text = "Ruth: Hi.\n\nBjörn: Hello."
     plain = dialogue_as_conversation(dialogue(text))
     topics = (Topic("instruction-add", "always start variable names with 'q_'"),)
-    full = Dialogue(7, PEOPLE, (Session(topics, (Mention(9, 1),), ("stack",), "long", 3, text),), ("stack",))
+    full = Dialogue(7, PEOPLE, (DialogueSession(topics, (Mention(9, 1),), ("stack",), "long", 3, text),), ("stack",))
     assert dialogue_as_conversation(full) == plain
     assert dialogue_as_conversation(dialogue(text + "!")).sha256 != plain.sha256
 

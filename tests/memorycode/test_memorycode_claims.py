@@ -12,8 +12,8 @@ from beam_claims.engine import ClaimResult, markdown
 from beam_claims.values import STATUSES
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.outputs import find_outputs
-from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode, on_outputs
-from beam_memorycode.paper_claims.on_evidence import Evidence
+from beam_memorycode.paper_claims import MEMORYCODE_CLAIMS, audit_memorycode, on_outputs
+from beam_memorycode.paper_claims.on_evidence import MemoryCodeEvidence
 from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import Cell, Published, paper_table, score_model
 from beamlib.errors import UserError
@@ -45,12 +45,12 @@ def moved(before: dict[str, ClaimResult], tables: dict[str, pd.DataFrame]) -> di
 
 
 def named(text: str) -> str:
-    (found,) = [claim["id"] for claim in MEMORYCODE.declared() if claim["claim"].startswith(text)]
+    (found,) = [claim["id"] for claim in MEMORYCODE_CLAIMS.declared() if claim["claim"].startswith(text)]
     return str(found)
 
 
 def test_every_claim_is_there_once() -> None:
-    claims = MEMORYCODE.declared()
+    claims = MEMORYCODE_CLAIMS.declared()
     assert [claim["id"] for claim in claims] == [f"mc-{number:03}" for number in range(1, len(claims) + 1)]
     assert len({(claim["claim"], claim["printed"]) for claim in claims}) == len(claims)
     assert {claim["basis"] for claim in claims} == {*PRINTED, "templates", "outputs", "none"}
@@ -58,7 +58,7 @@ def test_every_claim_is_there_once() -> None:
 
 
 def test_printed_tables_decide_without_data(alone: dict[str, ClaimResult]) -> None:
-    for claim in MEMORYCODE.declared():
+    for claim in MEMORYCODE_CLAIMS.declared():
         result = alone[claim["id"]]
         if claim["basis"] in PRINTED:
             assert result.status == claim["status"], claim["id"]
@@ -97,7 +97,7 @@ def test_another_value_moves_the_claims_that_rest_on_it(alone: dict[str, ClaimRe
 
 def test_dialogues_decide_their_claims(items: list[LoadedDialogue], alone: dict[str, ClaimResult]) -> None:
     found = {result.id: result for result in audit_memorycode(items)}
-    for claim in MEMORYCODE.declared():
+    for claim in MEMORYCODE_CLAIMS.declared():
         expected = "cannot be checked" if claim["basis"] == "outputs" else claim["status"]
         assert found[claim["id"]].status == expected, claim["id"]
     recomputed = {
@@ -122,7 +122,7 @@ def test_a_part_of_the_set_decides_nothing(items: list[LoadedDialogue]) -> None:
 
 
 @pytest.fixture(scope="module")
-def evidence_of_six(items: list[LoadedDialogue], memorycode_data: Path) -> Evidence:
+def evidence_of_six(items: list[LoadedDialogue], memorycode_data: Path) -> MemoryCodeEvidence:
     """GPT-4o on the first two dialogues of 3, 10 and 20 sessions, and Table 4 as these six would have it."""
     six = [item for item in items if item.dialogue.id in {61, 62, 151, 152, 211, 212}]
     model = score_model("gpt-4o", find_outputs(memorycode_data)["gpt-4o"], six)
@@ -133,21 +133,21 @@ def evidence_of_six(items: list[LoadedDialogue], memorycode_data: Path) -> Evide
         row = (frame["model"] == "GPT-4o") & (frame["setup"] == column)
         printed = Cell.of(cell.mean, cell.stderr)
         frame.loc[row, ["mean", "stderr"]] = [str(printed.mean), str(printed.stderr)]
-    return Evidence(Published({"table4": frame}), tuple(six), (model,))
+    return MemoryCodeEvidence(Published({"table4": frame}), tuple(six), (model,))
 
 
-def test_outputs_decide_how_table_4_comes_about(evidence_of_six: Evidence) -> None:
+def test_outputs_decide_how_table_4_comes_about(evidence_of_six: MemoryCodeEvidence) -> None:
     data = evidence_of_six
-    assert on_outputs.table4(data, "").recomputed == "4 of 4 cells"
-    assert on_outputs.table4(data, "").status == "holds"
+    assert on_outputs.check_table4(data, "").recomputed == "4 of 4 cells"
+    assert on_outputs.check_table4(data, "").status == "holds"
     assert on_outputs.order_fits(data, "", "rule-mean", "").status == "differs"
     assert on_outputs.variant_fits(data, "", "all rules at once", "").status == "differs"
     assert on_outputs.variant_misses(data, "", "absent counts 0", "").status == "holds"
     assert on_outputs.without_fifteen(data, "").status == "holds"  # none of the six has fifteen sessions
     frame = paper_table("table4")  # the printed values of all 360
-    other = Evidence(Published({"table4": frame}), data.items, data.models)
-    assert on_outputs.table4(other, "").status == "differs"
-    assert "GPT-4o" in on_outputs.table4(other, "").note
+    other = MemoryCodeEvidence(Published({"table4": frame}), data.items, data.models)
+    assert on_outputs.check_table4(other, "").status == "differs"
+    assert "GPT-4o" in on_outputs.check_table4(other, "").note
     scores_only = replace(data.models[0], outputs={})
     assert (
         on_outputs.variant_fits(replace(data, models=(scores_only,)), "", "all rules at once", "").status
@@ -155,7 +155,7 @@ def test_outputs_decide_how_table_4_comes_about(evidence_of_six: Evidence) -> No
     )
 
 
-def test_incomplete_outputs_decide_nothing(evidence_of_six: Evidence) -> None:
+def test_incomplete_outputs_decide_nothing(evidence_of_six: MemoryCodeEvidence) -> None:
     model = evidence_of_six.models[0]
     part = replace(model, answers=tuple(answer for answer in model.answers if answer.dialogue_id != 212))
     assert evidence_of_six.known == {"GPT-4o": model}
@@ -163,7 +163,7 @@ def test_incomplete_outputs_decide_nothing(evidence_of_six: Evidence) -> None:
     assert replace(evidence_of_six, models=(replace(model, own=True),)).known == {}
 
 
-def test_outputs_decide_what_is_said_of_scores(evidence_of_six: Evidence) -> None:
+def test_outputs_decide_what_is_said_of_scores(evidence_of_six: MemoryCodeEvidence) -> None:
     data = evidence_of_six
     (model,) = data.models
     verdicts = data.verdicts["GPT-4o"]

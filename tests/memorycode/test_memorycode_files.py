@@ -13,9 +13,9 @@ import pytest
 
 from beam_memorycode import outputs as reading
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues, write_dialogue
-from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
+from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
 from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
-from beam_memorycode.rule_scoring import ORDERS, RELEASED, VARIANTS, score_outputs, summarise_columns
+from beam_memorycode.rule_scoring import ORDERS, RELEASED, SCORING_VARIANTS, score_outputs, summarise_columns
 from beam_memorycode.rules import DialogueRules, Rule, RuleVerdict
 from beam_memorycode.scored import ScoredModel, score_data
 from beam_memorycode.task import MEMORYCODE
@@ -28,7 +28,7 @@ MODEL = "gpt-4o"
 
 
 def one_dialogue() -> LoadedDialogue:
-    first = Session(
+    first = DialogueSession(
         (Topic("filler-add", "the canteen"), Topic("instruction-add", "always start function names with 'x_'")),
         (Mention(6, 3),),
         ("function that adds",),
@@ -36,8 +36,8 @@ def one_dialogue() -> LoadedDialogue:
         filler=2,
         text="Ann: Start function names with 'x_'.\n\nBen: I will.",
     )
-    second = Session((), (), (), "long", text="Ann: Nothing new.\n\nBen: Fine.")
-    third = Session(
+    second = DialogueSession((), (), (), "long", text="Ann: Nothing new.\n\nBen: Fine.")
+    third = DialogueSession(
         (
             Topic("instruction-add", "always use docstrings in functions"),
             Topic("instruction-update", "always start ..."),
@@ -121,13 +121,13 @@ def test_fifteen_sessions_are_short(sessions, column):
 
 def test_variants_count_as_their_names_say():
     scored = score_outputs([one_dialogue()], {5: Outputs(5, history=(GOOD, "import os", "oh no"))})
-    scores = {variant.name: [answer.score_by(variant) for answer in scored] for variant in VARIANTS.values()}
+    scores = {variant.name: [answer.score_by(variant) for answer in scored] for variant in SCORING_VARIANTS.values()}
     assert scores["released"] == [1, None, 0]
     assert scores["absent counts 0"] == [1, 0, 0] and scores["absent counts 1"] == [1, 1, 0]
     assert scores["unparsed left out"] == [1, None, None]
     half = score_outputs([one_dialogue()], {5: Outputs(5, history=("def z_a(): pass", None, None))})[0]
     assert half.score_by(RELEASED) == 0.5
-    assert [half.score_by(v) for v in VARIANTS.values() if v.all_at_once] == [0]
+    assert [half.score_by(v) for v in SCORING_VARIANTS.values() if v.all_at_once] == [0]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ import pytest
 
 from beam_memorycode.bank import take_apart
 from beam_memorycode.dialogue_files import load_dialogues
-from beam_memorycode.dialogues import Dialogue, Session, Setting, Topic
+from beam_memorycode.dialogues import Dialogue, DialogueSession, Setting, Topic
 from beam_memorycode.generating import (
     CALLS,
     DATASET,
@@ -34,7 +34,7 @@ from beam_memorycode.generating import (
     list_requests,
     split_turns,
 )
-from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
+from beam_memorycode.offline_writer import SESSION_WORDS, WRITER_PROMPT, OfflineWriter
 from beam_memorycode.templates import draw_template
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME, ModelError, Prompt, run
@@ -68,7 +68,7 @@ def hundred() -> tuple[Dialogue, list[str]]:
 
 def test_conversations_are_as_long_as_the_released_ones(hundred: tuple[Dialogue, list[str]]) -> None:
     dialogue, texts = hundred
-    for length, words in WORDS.items():
+    for length, words in SESSION_WORDS.items():
         sizes = [
             len(text.split())
             for session, text in zip(dialogue.sessions, texts, strict=True)
@@ -106,7 +106,7 @@ def test_each_instruction_is_stated_once_by_the_mentor_alone(hundred: tuple[Dial
 
 def test_the_prompt_shows_no_rule_and_all_that_is_on_the_agenda() -> None:
     dialogue = _template(20)
-    assert prompt_file(PROMPT).role == "speaker"
+    assert prompt_file(WRITER_PROMPT).role == "speaker"
     for place, session in enumerate(dialogue.sessions):
         messages = conversation_prompt(dialogue, place).messages
         assert [message["role"] for message in messages] == ["system", "user"]
@@ -119,14 +119,14 @@ def test_the_prompt_shows_no_rule_and_all_that_is_on_the_agenda() -> None:
 def test_the_writer_refuses_what_it_has_no_rules_for() -> None:
     with pytest.raises(ModelError, match=rf"{OFFLINE_NAME}.*no rules for prompt 'answer'"):
         run(OfflineWriter(_template(1)).complete(Prompt("answer", {})))
-    odd = Session((Topic("instruction-add", "always sing"),), (), ("song",), "short")
+    odd = DialogueSession((Topic("instruction-add", "always sing"),), (), ("song",), "short")
     dialogue = Dialogue(1, WHO, (odd,), ())
     (error,) = run(hold_conversations(OfflineWriter(dialogue), dialogue))
     assert isinstance(error, ModelError) and "always sing" in str(error)
 
 
 def test_a_topic_from_elsewhere_is_talked_about() -> None:
-    session = Session((Topic("filler-update", "the lighthouse of Alexandria"),), (), (), "short")
+    session = DialogueSession((Topic("filler-update", "the lighthouse of Alexandria"),), (), (), "short")
     assert "the lighthouse of Alexandria" in _written(Dialogue(1, WHO, (session,), ()))[0]
 
 

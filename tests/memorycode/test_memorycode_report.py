@@ -14,7 +14,7 @@ from matplotlib.container import BarContainer
 
 from beam_memorycode import memorycode_figures as figures
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
-from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
+from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
 from beam_memorycode.memorycode_figures import (
     count_frame,
     form_of,
@@ -26,10 +26,10 @@ from beam_memorycode.memorycode_figures import (
 )
 from beam_memorycode.memorycode_tables import order_table, own_table, table4, variant_table
 from beam_memorycode.outputs import Outputs, find_outputs
-from beam_memorycode.rule_scoring import VARIANTS, Scorer, score_outputs
+from beam_memorycode.rule_scoring import SCORING_VARIANTS, Scorer, score_outputs
 from beam_memorycode.rules import DialogueRules, Rule
 from beam_memorycode.scored import (
-    ROWS,
+    TABLE4_ROWS,
     Published,
     ScoredModel,
     is_published,
@@ -38,7 +38,7 @@ from beam_memorycode.scored import (
     score_model,
     sort_models,
 )
-from beam_memorycode.study import Study, series_of, subject_of
+from beam_memorycode.study import Study, chosen_series, subject_of
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import save_figure
@@ -56,9 +56,11 @@ NO_FUNCTION = "total = 1 + 1\n"
 BROKEN = "def b_add(:\n"
 
 
-def session(*mentions: tuple[int, int]) -> Session:
+def session(*mentions: tuple[int, int]) -> DialogueSession:
     topics = tuple(Topic("instruction-add", f"wording {number}.{value}") for number, value in mentions)
-    return Session(topics, tuple(Mention(*one) for one in mentions), (QUERY,) * len(mentions), "short", None, "Ada: hi")
+    return DialogueSession(
+        topics, tuple(Mention(*one) for one in mentions), (QUERY,) * len(mentions), "short", None, "Ada: hi"
+    )
 
 
 def item(number: int, answers: list[str | None], update: bool) -> tuple[LoadedDialogue, Outputs]:
@@ -108,7 +110,7 @@ def test_folder_names_find_their_row(name: str, row: str | None) -> None:
 
 
 def test_rows_are_those_of_table_4() -> None:
-    assert Published().models == tuple(ROWS)
+    assert Published().models == tuple(TABLE4_ROWS)
     assert [one.name for one in sort_models([small("zed"), small("gpt-4o"), small("llama-3.1-8b")])] == [
         "llama-3.1-8b",
         "gpt-4o",
@@ -169,7 +171,7 @@ def test_forms() -> None:
 
 def test_other_readings_equal_scoring_anew() -> None:
     model = small()
-    for variant in VARIANTS.values():
+    for variant in SCORING_VARIANTS.values():
         assert model.read_as(variant.reading) == tuple(
             score_outputs(model.items, model.outputs, Scorer(variant.reading))
         )
@@ -224,9 +226,9 @@ def test_lines_of_one_model() -> None:
         small("gpt-4o-chain"),
         {"": small("offline", own=True), "chain": small("offline-chain")},
     )
-    assert list(series_of([model], own, ["chain", "retrieval"])) == ["history", "chain"]
-    assert list(series_of([model, chain], own, ["chain", "retrieval"])) == ["GPT-4o, history", "GPT-4o, chain"]
-    assert series_of([], {}, ["chain"]) == {}
+    assert list(chosen_series([model], own, ["chain", "retrieval"])) == ["history", "chain"]
+    assert list(chosen_series([model, chain], own, ["chain", "retrieval"])) == ["GPT-4o, history", "GPT-4o, chain"]
+    assert chosen_series([], {}, ["chain"]) == {}
     assert subject_of([small("other"), model]) is model
     assert subject_of([small("other")]).name == "other"
 

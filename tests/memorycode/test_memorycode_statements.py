@@ -8,7 +8,7 @@ import pytest
 
 from beam_memorycode.dialogues import SESSION_COUNTS
 from beam_memorycode.generating import GenerateOptions
-from beam_memorycode.running import PUBLISHED, SETUPS, WITHOUT_TEXTS
+from beam_memorycode.running import PUBLISHED_SETUPS, SETUPS, WITHOUT_TEXTS
 from beam_memorycode.templates import recipe
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, load_models
@@ -40,8 +40,8 @@ def test_a_role_can_have_the_generators_temperature_and_top_p() -> None:
 
 
 def test_the_setups_of_the_paper_are_there() -> None:
-    assert PUBLISHED == ("instruction", "session", "history")
-    assert {*PUBLISHED, "chain", "retrieval", "alone"} <= set(SETUPS)
+    assert PUBLISHED_SETUPS == ("instruction", "session", "history")
+    assert {*PUBLISHED_SETUPS, "chain", "retrieval", "alone"} <= set(SETUPS)
     assert "chain" in WITHOUT_TEXTS and "history" not in WITHOUT_TEXTS
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from beam_memorycode import rule_scoring
 from beam_memorycode.rule_scoring import Scorer
 from beam_memorycode.rules import (
-    KINDS,
-    MOST_CHARACTERS,
+    MOST_CODE,
     MOST_LEVELS,
+    RULE_KINDS,
     TOO_DEEP,
     TOO_LONG,
     Rule,
@@ -166,7 +166,7 @@ def test_a_rule_sees_its_objects(code, kind, condition, expected):
 
 def test_every_kind_is_seen_to_pass_and_to_fail():
     verdicts = {(kind, expected) for _, kind, _, expected in CASES}
-    assert {(kind, rule_verdict) for kind in KINDS for rule_verdict in (PASS, FAIL)} <= verdicts
+    assert {(kind, rule_verdict) for kind in RULE_KINDS for rule_verdict in (PASS, FAIL)} <= verdicts
 
 
 def test_variants_look_further():
@@ -314,7 +314,7 @@ def test_the_bound_on_nesting_does_not_depend_on_who_calls(levels):
 
 
 def test_code_just_within_the_bound_on_length_is_looked_at():
-    code = "x_a = 1\n" * (MOST_CHARACTERS // 8)
+    code = "x_a = 1\n" * (MOST_CODE // 8)
     assert judged(code, "variable", "^x_.*") is PASS
 
 

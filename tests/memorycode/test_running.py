@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from beam_memorycode.dialogue_files import LoadedDialogue
-from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
+from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
 from beam_memorycode.outputs import read_outputs
 from beam_memorycode.rules import DialogueRules
-from beam_memorycode.running import MEMORIES, SETUPS, SharedQueries, answer_shared, run_dialogue
+from beam_memorycode.running import MEMORY_SETUPS, SETUPS, SharedQueries, answer_shared, run_dialogue
 from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, dialogue_unit
 from beam_run.task_options import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
@@ -44,7 +44,7 @@ def dialogue(number: int, *, sessions: int = 2, texts: bool = True) -> Dialogue:
         said += [("always use the decorator @timer for classes", 40, 0, REFUSED)] if place == sessions - 1 else []
         lines = [f"Ruth: From now on, {value}.\n\nBjörn: Understood, number {number}." for value, *_ in said]
         made.append(
-            Session(
+            DialogueSession(
                 tuple(Topic("instruction-add", value) for value, *_ in said),
                 tuple(Mention(instruction, value) for _, instruction, value, _ in said),
                 tuple(query for *_, query in said),
@@ -108,7 +108,10 @@ def test_a_memory_sees_the_talk_and_the_question_and_nothing_else(repo_root: Pat
     one = dialogue(1)
     secret = (Topic("instruction-add", "CANARY value"), *one.sessions[0].topics)
     marked = Dialogue(
-        1, one.context, (Session(secret, (), ("CANARY query",), "short", 17, one.sessions[0].text),), one.queries
+        1,
+        one.context,
+        (DialogueSession(secret, (), ("CANARY query",), "short", 17, one.sessions[0].text),),
+        one.queries,
     )
     run_dialogue(marked, ["own"], given, ModelRoles.of(Counted()))
     conversation, *questions = json.loads((tmp_path / "seen").read_text())
@@ -176,7 +179,7 @@ def ask(given: RunParameters, setups: Any = SETUPS) -> TaskPlan:
 
 def test_answers_lie_in_the_authors_layout_and_read_back(offline: TaskPlan) -> None:
     top = Path(offline.parameters.run) / "memorycode" / "outputs"
-    arms = ("chain", "retrieval", "alone", *MEMORIES)
+    arms = ("chain", "retrieval", "alone", *MEMORY_SETUPS)
     assert {path.name for path in top.iterdir()} == {"offline", *(f"offline-{arm}" for arm in arms)}
     published = read_outputs(top / "offline", DIALOGUES)
     assert [len(row) for row in published[1].instruction or ()] == [1, 2]

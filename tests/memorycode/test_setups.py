@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
-from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
+from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
 from beam_memorycode.running import (
-    MEMORIES,
-    PUBLISHED,
+    MEMORY_SETUPS,
+    PUBLISHED_SETUPS,
     SETUPS,
     WITHOUT_TEXTS,
     Place,
@@ -30,10 +30,10 @@ from beamlib.errors import UserError
 PEOPLE = Setting("Ruth", "Björn", "Halden Works")
 
 
-def session(*said: tuple[str, int, int, str], text: str | None = "Ruth: Nothing today.") -> Session:
+def session(*said: tuple[str, int, int, str], text: str | None = "Ruth: Nothing today.") -> DialogueSession:
     topics = (Topic("filler-add", "the canteen"), *(Topic("instruction-add", value) for value, *_ in said))
     mentions = tuple(Mention(instruction, value) for _, instruction, value, _ in said)
-    return Session(topics, mentions, tuple(query for *_, query in said), "short", 4, text)
+    return DialogueSession(topics, mentions, tuple(query for *_, query in said), "short", 4, text)
 
 
 INVENTED = Dialogue(
@@ -72,9 +72,9 @@ def test_places_are_the_queries_of_each_session_or_of_the_last() -> None:
 
 
 def test_every_published_answer_has_its_prompt(memorycode_data: Path) -> None:
-    counts = dict.fromkeys(PUBLISHED, 0)
+    counts = dict.fromkeys(PUBLISHED_SETUPS, 0)
     for item in load_dialogues(memorycode_data):
-        for setup in PUBLISHED:
+        for setup in PUBLISHED_SETUPS:
             counts[setup] += len(answer_places(item.dialogue, setup))
     assert counts == {"instruction": 7339, "session": 7339, "history": 4182}
 
@@ -199,7 +199,7 @@ def test_no_rule_reaches_a_prompt(memorycode_data: Path) -> None:
         canaries = patterns(item)
         seen += len(canaries)
         for setup in SETUPS:
-            if setup not in MEMORIES:
+            if setup not in MEMORY_SETUPS:
                 for _, text in shown(item.dialogue, setup):
                     assert not [canary for canary in canaries if canary in text]
     assert seen > 50
@@ -209,7 +209,7 @@ def test_prompts_do_not_depend_on_labels_personas_or_fillers(memorycode_data: Pa
     item = released(memorycode_data)[-1]
     dialogue = item.dialogue
     sessions = tuple(
-        Session(
+        DialogueSession(
             tuple(Topic("instruction-add", topic.text) for topic in old.topics if topic.coding),
             old.mentions, old.queries, "short", None, old.text,
         )
@@ -218,5 +218,5 @@ def test_prompts_do_not_depend_on_labels_personas_or_fillers(memorycode_data: Pa
     people = Setting(dialogue.context.mentor, dialogue.context.mentee, dialogue.context.company, "CANARY", "CANARY")
     other = Dialogue(dialogue.id, people, sessions, dialogue.queries)
     for setup in SETUPS:
-        if setup not in MEMORIES:
+        if setup not in MEMORY_SETUPS:
             assert shown(other, setup) == shown(dialogue, setup)

@@ -15,8 +15,15 @@ import pytest
 
 from beam_memorycode.dialogue_files import PUBLISHED_REVISION, dialogues_revision, load_dialogues
 from beam_memorycode.outputs import find_outputs, read_outputs
-from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode
-from beam_memorycode.rule_scoring import COLUMNS, VARIANTS, Scorer, dialogue_scores, score_outputs, summarise_columns
+from beam_memorycode.paper_claims import MEMORYCODE_CLAIMS, audit_memorycode
+from beam_memorycode.rule_scoring import (
+    RULE_COLUMNS,
+    SCORING_VARIANTS,
+    Scorer,
+    dialogue_scores,
+    score_outputs,
+    summarise_columns,
+)
 from beam_memorycode.rules import Rule
 from beam_memorycode.scored import score_folder
 
@@ -62,7 +69,7 @@ def test_means_and_standard_errors_are_table_4s(model, scored, dialogues, repo_r
     )
     printed = {row["setup"]: (row["mean"], row["stderr"]) for row in rows if row["model"] == PUBLISHED[model]}
     assert printed == {name: (f"{cell.mean:.1f}", f"{cell.stderr:.2f}") for name, cell in found.items()}
-    assert [found[column].n for column in COLUMNS] == [360, 360, 210, 150]
+    assert [found[column].n for column in RULE_COLUMNS] == [360, 360, 210, 150]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +77,7 @@ def test_means_and_standard_errors_are_table_4s(model, scored, dialogues, repo_r
 )
 def test_both_published_orders_of_averaging(model, scored, dialogues, expected, order, key):
     found = summarise_columns(scored, dialogues, order)
-    for column in COLUMNS:
+    for column in RULE_COLUMNS:
         assert found[column].mean == pytest.approx(expected[model][key][EXPECTED_COLUMNS.get(column, column)], abs=5e-5)
 
 
@@ -113,14 +120,14 @@ def test_variants_move_the_means_as_measured(model, scored, dialogues):
     }[model]
     base = summarise_columns(scored, dialogues)
     for name, changes in measured.items():
-        found = summarise_columns(scored, dialogues, variant=VARIANTS[name])
-        for column, change in zip(COLUMNS, changes, strict=True):
+        found = summarise_columns(scored, dialogues, variant=SCORING_VARIANTS[name])
+        for column, change in zip(RULE_COLUMNS, changes, strict=True):
             assert found[column].mean - base[column].mean == pytest.approx(change, abs=0.055), (name, column)
 
 
 def test_the_packaged_statuses_are_those_of_an_audit_with_everything_at_hand(items, models):
     results = {result.id: result.status for result in audit_memorycode(items, list(models.values()))}
-    assert results == {claim["id"]: claim["status"] for claim in MEMORYCODE.declared()}
+    assert results == {claim["id"]: claim["status"] for claim in MEMORYCODE_CLAIMS.declared()}
 
 
 def test_the_published_dialogues_are_known_by_what_is_checked_in_them(items):
@@ -142,7 +149,7 @@ def test_other_readings_of_the_code_on_some_dialogues_move_only_what_they_are_ab
         "from-imports count": {"import"},
     }
     released = score_outputs(some, outputs)
-    for variant in VARIANTS.values():
+    for variant in SCORING_VARIANTS.values():
         if variant.name not in kinds:
             continue
         changed = set()

@@ -15,7 +15,7 @@ import typer
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_run.cli import app
-from beam_run.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
+from beam_run.executing import EVALUATION, FIELD_NOTEBOOKS, GENERATION, PAPER_NOTEBOOKS, SUITE_NOTEBOOKS, execute_all
 from beam_run.publish import publish
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
@@ -225,7 +225,12 @@ def answered(places: Places, before: State) -> None:
 @pytest.mark.timeout(900)
 def test_the_main_job_and_its_notebooks_leave_the_data_alone(places: Places, before: State) -> None:
     run_all(places, places.run.name)
-    assert {page.stem for page in places.run.glob("notebooks/*/*.html")} == {*PAPER, *EVALUATION, *SUITES, *FIELD}
+    assert {page.stem for page in places.run.glob("notebooks/*/*.html")} == {
+        *PAPER_NOTEBOOKS,
+        *EVALUATION,
+        *SUITE_NOTEBOOKS,
+        *FIELD_NOTEBOOKS,
+    }
     assert untouched(places, before)
 
 

@@ -13,7 +13,7 @@ from beamlib.data import published
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.report.footer import OFFLINE, Footer, ensure_comparable, footer
-from beamlib.report.long_frame import AVERAGE, COLUMNS, ROWS, check_frame, published_long
+from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, ROWS, check_frame, published_long
 from beamlib.report.table import save_table
 from beamlib.report.tables import ORDERING, published_footer, published_table, result_table, side_by_side
 
@@ -67,7 +67,7 @@ def manifest(**changes: Any) -> dict[str, Any]:
 def test_published_tables_in_long_form(table: str, rows: int, series: int) -> None:
     frame = check_frame(published_long(table))
     assert (len(frame), frame["series"].nunique()) == (rows, series)
-    assert set(frame["ability"]) == set(ROWS) == {*ABILITIES, AVERAGE}
+    assert set(frame["ability"]) == set(ROWS) == {*ABILITIES, AVERAGE_ABILITY}
     assert list(dict.fromkeys(frame["size"])) == list(published.LENGTHS)
     assert frame[["low", "high", "n"]].isna().to_numpy().all()
     assert (frame["printed"].astype(float) == frame["mean"]).all()

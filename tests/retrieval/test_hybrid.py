@@ -11,8 +11,8 @@ import pytest
 
 from beamlib.retrieval import Document, embedded_encoder
 from beamlib.retrieval.hybrid import (
+    HYBRID_WEIGHTS,
     SESSION,
-    WEIGHTS,
     HybridIndex,
     TermScores,
     Vocabulary,
@@ -85,8 +85,8 @@ def test_code_of_a_body_is_not_looked_at(index: HybridIndex) -> None:
 
 def test_scores_are_the_weighted_sum_and_the_sessions_share(index: HybridIndex) -> None:
     signals = index.signals(ADVICE)
-    assert list(signals) and sorted(signals) == sorted(WEIGHTS)
-    total = sum(WEIGHTS[name] * signal for name, signal in signals.items())
+    assert list(signals) and sorted(signals) == sorted(HYBRID_WEIGHTS)
+    total = sum(HYBRID_WEIGHTS[name] * signal for name, signal in signals.items())
     mean_of_best = [np.mean(total[[0, 1]])] * 2 + [np.mean(total[[2, 3, 4]])] * 3 + [total[5]]
     np.testing.assert_allclose(index.scores(ADVICE), total + SESSION * np.array(standard(mean_of_best)), atol=1e-9)
     four = with_session(np.array([1.0, 5.0, 3.0, 4.0, 0.0]), np.array([0, 0, 0, 0, 1]), 1.0)

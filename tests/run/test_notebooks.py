@@ -15,7 +15,16 @@ import yaml
 from click.testing import CliRunner
 from papermill.cli import papermill
 
-from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, PAPER, SUITES, execute, parameter_cell, preflight
+from beam_run.executing import (
+    EVALUATION,
+    GENERATION,
+    NOTEBOOKS,
+    PAPER_NOTEBOOKS,
+    SUITE_NOTEBOOKS,
+    execute,
+    parameter_cell,
+    preflight,
+)
 from beam_run.notebooks import begin
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import run_subdir
@@ -25,7 +34,7 @@ from beamlib.places import PARAMS, ROOT
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.settings import ProtocolName
 
-ALL = (*PAPER, *GENERATION, *EVALUATION, *SUITES)
+ALL = (*PAPER_NOTEBOOKS, *GENERATION, *EVALUATION, *SUITE_NOTEBOOKS)
 
 
 def cells(name: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from beamlib.data.conversations import Batch, Conversation, Message, Probe, Seed, Turn
 from beamlib.data.gold import Gold
-from beamlib.data.loading import PAPER, load
+from beamlib.data.loading import PAPER_TREATMENT, load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.answering import answers_to, ask_probes
@@ -116,7 +116,7 @@ def test_records_of_earlier_versions_keep_their_bytes_and_their_recall() -> None
 @pytest.mark.parametrize("window", [32_768, 131_072])
 def test_recall_of_real_questions_by_search(beam_data: Path, window: int) -> None:
     """At 32K twenty pairs of the first conversation do not fit; what is dropped or cut is never counted."""
-    loaded = load(find_conversations(beam_data, ["100K"])[0], PAPER)
+    loaded = load(find_conversations(beam_data, ["100K"])[0], PAPER_TREATMENT)
     content = {message.id: message.content for message in loaded.conversation.messages}
     rag = Rag(20, window_tokens=window)
     rag.ingest(loaded.conversation)

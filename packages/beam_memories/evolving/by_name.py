@@ -12,7 +12,7 @@ from beamlib.memory.budget import RESERVE_TOKENS
 from beamlib.text import WORDS, TokenCounter
 
 _KINDS: dict[str, type[EvolvingMemory]] = {kind.kind: kind for kind in (MdFlat, Wiki, Dependencies)}
-NAMES = tuple(_KINDS)
+EVOLVING_NAMES = tuple(_KINDS)
 """What `make` knows."""
 
 
@@ -30,9 +30,9 @@ def make(
     """Create the memory called `name`, empty; `model` is called by it. For the rest see `EvolvingSettings`.
 
     Raises:
-        UserError: The name is not one of `NAMES`.
+        UserError: The name is not one of `EVOLVING_NAMES`.
     """
     if name not in _KINDS:
-        raise UserError(f"the memory {name!r:.80} does not exist; choose one of {', '.join(NAMES)}.")
+        raise UserError(f"the memory {name!r:.80} does not exist; choose one of {', '.join(EVOLVING_NAMES)}.")
     settings = EvolvingSettings(reader_window, reserve_tokens, model_window, k=k, retriever=retriever, counter=counter)
     return _KINDS[name](model, settings)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from beam_memories.evolving.dependency_ledger import Ledger, Subject, state_line, stems
-from beam_memories.evolving.evolving_memory import EvolvingMemory, Part, SessionRead, pairs_of, parts_of
+from beam_memories.evolving.dependency_ledger import Ledger, LedgerSubject, state_line, subject_stems
+from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionPart, SessionRead, pairs_of, parts_of
 from beam_memories.evolving.json_replies import json_object
 from beamlib.data.conversations import Message, Pair
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
@@ -149,15 +149,15 @@ class Dependencies(EvolvingMemory):
             raise ModelError("asked twice, and the reply was no JSON object", Outcome.UNREADABLE)
         return notes
 
-    def _known(self, part: Part) -> str:
+    def _known(self, part: SessionPart) -> str:
         """List known subjects with their values: those that the part mentions first, then the newest."""
-        words = frozenset(stems(part.text))
+        words = frozenset(subject_stems(part.text))
         newest = [one for one in reversed(self._ledger.subjects) if one.value]
         ranked = sorted(newest, key=lambda one: -len(words.intersection(one.key)))[:_MOST_KNOWN]
         lines = [f"{one.name}: {' '.join(one.value.split())[:80]}" for one in ranked]
         return shorten("\n".join(lines), self.settings.part_tokens // 4, self.settings.counter)
 
-    def _enter(self, note: Note, date: str, part: Part) -> None:
+    def _enter(self, note: Note, date: str, part: SessionPart) -> None:
         place = next((i for i, one in enumerate(part.message_ids) if one == note.message), None)
         pair = part.message_ids if place is None else part.message_ids[place - place % 2 : place - place % 2 + 2]
         removed = apply_note(self._ledger, note, date, pair)
@@ -198,7 +198,7 @@ class Dependencies(EvolvingMemory):
         pairs, cuts = fit_pairs([passage(pair) for pair in best], left, self.settings.counter)
         return replace(RetrievedContext.of([*states, *pairs], cuts), gaps=self._gaps.lost)
 
-    def _states(self, subjects: Sequence[Subject]) -> list[Passage]:
+    def _states(self, subjects: Sequence[LedgerSubject]) -> list[Passage]:
         """Return a passage with a line for each of `subjects`, in at most half the window."""
         lines = [f"- {self._line(one)}" for one in subjects]
         if not lines:
@@ -206,7 +206,7 @@ class Dependencies(EvolvingMemory):
         text = shorten("\n".join([_HEADING, *lines]), self.settings.context_tokens // 2, self.settings.counter)
         return [Passage(text, tuple(dict.fromkeys(i for one in subjects for i in one.ids)), "state")]
 
-    def _line(self, subject: Subject) -> str:
+    def _line(self, subject: LedgerSubject) -> str:
         rests = ", ".join(map(str, subject.ids[-12:]))
         return f"{shorten(state_line(subject), _MOST_VALUE_TOKENS, self.settings.counter)} [rests on messages {rests}]"
 
@@ -226,13 +226,13 @@ class Dependencies(EvolvingMemory):
 def _without(kept: _Kept, name: str, values: Sequence[str]) -> _Kept:
     """Remove a subject's values from a pair; where none is known, remove the sentences that name it."""
     user, assistant = kept.pair.user, kept.pair.assistant
-    words = frozenset(stems(f"{user.content} {assistant.content}"))
-    named = bool(stems(name)) and set(stems(name)) <= words
+    words = frozenset(subject_stems(f"{user.content} {assistant.content}"))
+    named = bool(subject_stems(name)) and set(subject_stems(name)) <= words
 
     def masked(message: Message) -> Message:
         text = _masked(message.content, [one for one in values if named or len(one) >= _SURE])
         if not values and named:
-            text = _without_sentences(text, frozenset(stems(name)))
+            text = _without_sentences(text, frozenset(subject_stems(name)))
         return message if text == message.content else replace(message, content=text)
 
     return _Kept(Pair(masked(user), masked(assistant)), kept.session)
@@ -252,6 +252,6 @@ def _pattern(value: str, *, whole: bool = True) -> re.Pattern[str]:
 
 def _without_sentences(text: str, name: frozenset[str]) -> str:
     for sentence in whole_sentences(split_sentences(text)):
-        if name and name <= frozenset(stems(sentence)):
+        if name and name <= frozenset(subject_stems(sentence)):
             text = _pattern(sentence, whole=False).sub(MASK, text)
     return text

@@ -28,7 +28,7 @@ _EMPTY = frozenset(_EMPTY_WORDS.split())
 
 
 @lru_cache(maxsize=65_536)
-def stems(text: str) -> tuple[str, ...]:
+def subject_stems(text: str) -> tuple[str, ...]:
     """Return the stems of a text's words in order, without stop words."""
     words = (word.lower() for word in _WORD.findall(text))
     return tuple(_STEMMER.stemWord(word) for word in words if word not in _EMPTY)
@@ -40,7 +40,7 @@ def name_stems(name: str) -> tuple[str, ...]:
     "recipient of the weekly report" gives the same as "weekly report recipient".
     """
     core, *rest = _BESIDE.split(name.strip(), maxsplit=1)
-    return (*stems(" ".join(rest)), *stems(core)) if stems(core) else stems(name)
+    return (*subject_stems(" ".join(rest)), *subject_stems(core)) if subject_stems(core) else subject_stems(name)
 
 
 def same_subject(first: Sequence[str], second: Sequence[str]) -> float:
@@ -87,7 +87,7 @@ class State:
 
 
 @dataclass(slots=True, eq=False)
-class Subject:
+class LedgerSubject:
     """A subject by its name, and its states from oldest to newest."""
 
     name: str
@@ -116,8 +116,8 @@ class Dependency:
     An empty `when` means any change. A dependency that has taken effect is `spent`.
     """
 
-    dependent: Subject
-    source: Subject
+    dependent: LedgerSubject
+    source: LedgerSubject
     when: str
     value: str
     ids: tuple[int, ...]
@@ -128,12 +128,12 @@ class Ledger:
     """Subjects by name, and the dependencies between them."""
 
     def __init__(self) -> None:
-        self.subjects: list[Subject] = []
+        self.subjects: list[LedgerSubject] = []
         self.dependencies: list[Dependency] = []
-        self._by_words: dict[frozenset[str], Subject] = {}
-        self._by_last: dict[str, list[Subject]] = {}
+        self._by_words: dict[frozenset[str], LedgerSubject] = {}
+        self._by_last: dict[str, list[LedgerSubject]] = {}
 
-    def find(self, name: str) -> Subject | None:
+    def find(self, name: str) -> LedgerSubject | None:
         """Return the subject that a name refers to, None if there is none or several match."""
         key = name_stems(name)
         if not key or (same := self._by_words.get(frozenset(key))):
@@ -143,11 +143,11 @@ class Ledger:
         best_subjects = [subject for share, subject in near if share == best > 0]
         return best_subjects[0] if len(best_subjects) == 1 else None
 
-    def _subject(self, name: str) -> Subject | None:
+    def _subject(self, name: str) -> LedgerSubject | None:
         """Return the subject of that name, created if needed; None for a name without words."""
         subject, key = self.find(name), name_stems(name)
         if subject is None and key:
-            subject = Subject(name, key)
+            subject = LedgerSubject(name, key)
             self.subjects.append(subject)
             self._by_words[frozenset(key)] = subject
             self._by_last.setdefault(key[-1], []).append(subject)
@@ -178,7 +178,7 @@ class Ledger:
         if not any((one.when, one.value, one.spent) == (when, value, False) for one in same):
             self.dependencies.append(Dependency(dependent, on, when, value, ids))
 
-    def _apply(self, source: Subject, value: str, date: str, ids: tuple[int, ...]) -> None:
+    def _apply(self, source: LedgerSubject, value: str, date: str, ids: tuple[int, ...]) -> None:
         """Pass a change of `source` on to its dependents and from them on, once to each."""
         reached, waiting = {id(source)}, [(source, value, ids)]
         while waiting:
@@ -196,7 +196,7 @@ class Ledger:
                     _add(dependent, State("uncertain", "", date, rests, changed.name))
                 waiting.append((dependent, rule.value if rule else "", rests))
 
-    def _hanging_on(self, source: Subject) -> Iterator[tuple[Subject, list[Dependency]]]:
+    def _hanging_on(self, source: LedgerSubject) -> Iterator[tuple[LedgerSubject, list[Dependency]]]:
         found: dict[int, list[Dependency]] = {}
         for one in self.dependencies:
             if one.source is source:
@@ -219,7 +219,7 @@ class Ledger:
             self.dependencies = [each for each in self.dependencies if each.dependent is not one]
         return subject.name, list(dict.fromkeys(values))
 
-    def _namesakes(self, subject: Subject, values: Sequence[str]) -> list[Subject]:
+    def _namesakes(self, subject: LedgerSubject, values: Sequence[str]) -> list[LedgerSubject]:
         """Return other subjects that share a word and a value with `subject`."""
         return [
             other
@@ -236,9 +236,9 @@ class Ledger:
         for one in self.dependencies:
             one.value, one.when = change(one.value), change(one.when)
 
-    def asked_about(self, question: str, ids: Sequence[int], most: int) -> list[Subject]:
+    def asked_about(self, question: str, ids: Sequence[int], most: int) -> list[LedgerSubject]:
         """Return the subjects of a question, best first, then their sources, then those based on `ids`."""
-        words = frozenset(stems(question))
+        words = frozenset(subject_stems(question))
         ranked = [subject for subject in self.subjects if subject.states]
         shares = {id(subject): self._share(subject, words) for subject in ranked}
         named = [subject for subject in ranked if shares[id(subject)] >= _ABOUT]
@@ -250,12 +250,12 @@ class Ledger:
         return list(known.values())[:most]
 
     @staticmethod
-    def _share(subject: Subject, words: frozenset[str]) -> float:
-        by_value = spoken_of(stems(subject.value[:200]), words) if subject.value else 0.0
+    def _share(subject: LedgerSubject, words: frozenset[str]) -> float:
+        by_value = spoken_of(subject_stems(subject.value[:200]), words) if subject.value else 0.0
         return max(spoken_of(subject.key, words), by_value if by_value == 1 else 0.0)
 
 
-def _add(subject: Subject, state: State) -> None:
+def _add(subject: LedgerSubject, state: State) -> None:
     subject.states.append(state)
     if len(subject.states) > _MOST_STATES:
         del subject.states[1]
@@ -269,7 +269,7 @@ def _rule(dependencies: Sequence[Dependency], became: str) -> Dependency | None:
     return next(iter([*named, *open_ones]), None)
 
 
-def state_line(subject: Subject) -> str:
+def state_line(subject: LedgerSubject) -> str:
     """Describe a subject on one line: its value, since when and why, and earlier values."""
     now = subject.now
     if now is None:

@@ -167,7 +167,7 @@ _RANGE = re.compile(r"\[messages (\d{1,9})-(\d{1,9})\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SessionPart:
     """Successive pairs of a session as one text."""
 
     text: str
@@ -185,7 +185,9 @@ def pairs_of(session: SessionRead) -> list[Pair]:
     return [Pair(user, assistant) for user, assistant in zip(messages[::2], messages[1::2], strict=True)]
 
 
-def parts_of(session: SessionRead, tokens: int, counter: TokenCounter, *, user_only: bool = False) -> Iterator[Part]:
+def parts_of(
+    session: SessionRead, tokens: int, counter: TokenCounter, *, user_only: bool = False
+) -> Iterator[SessionPart]:
     """Split the session into parts of at most `tokens` tokens. A longer pair loses its middle."""
     texts: list[str] = []
     ids: list[int] = []
@@ -194,13 +196,13 @@ def parts_of(session: SessionRead, tokens: int, counter: TokenCounter, *, user_o
         text = shorten(_said(pair) if user_only else passage(pair).text, tokens - 2, counter)
         size = passage_tokens(text, counter)
         if texts and size > left:
-            yield Part("\n\n".join(texts), tuple(ids))
+            yield SessionPart("\n\n".join(texts), tuple(ids))
             texts, ids, left = [], [], tokens
         texts.append(text)
         ids += pair.message_ids
         left -= size
     if texts:
-        yield Part("\n\n".join(texts), tuple(ids))
+        yield SessionPart("\n\n".join(texts), tuple(ids))
 
 
 def _said(pair: Pair) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from beam_memories.evolving.evolving_memory import EvolvingMemory, Part, SessionRead, named_messages, parts_of
+from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionPart, SessionRead, named_messages, parts_of
 from beam_memories.evolving.file_tools import FileTools, Folder
 from beam_memories.evolving.json_replies import json_object
 from beam_memories.evolving.tool_loop import run_tools
@@ -30,7 +30,7 @@ class Wiki(EvolvingMemory):
 
     def _forget(self) -> None:
         self._logs: list[str] = []
-        self._new: list[tuple[str, Part]] = []
+        self._new: list[tuple[str, SessionPart]] = []
         self._pages = Folder()
 
     def _read(self, session: SessionRead) -> None:
@@ -45,7 +45,7 @@ class Wiki(EvolvingMemory):
             self._compile(date, part)
             del self._new[0]  # only now: a failure that may pass leaves it to be compiled
 
-    def _compile(self, date: str, part: Part) -> None:
+    def _compile(self, date: str, part: SessionPart) -> None:
         settings = self.settings
         variables = {"index": self._index(), "date": date or "no date given", "entries": part.text, "done": ""}
         prompt = Prompt("wiki_compile", variables, about=part.about)

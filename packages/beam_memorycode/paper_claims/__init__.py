@@ -15,10 +15,10 @@ import pandas as pd
 from beam_claims.engine import ClaimResult, PaperClaims
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.paper_claims import on_dialogues, on_outputs, on_print
-from beam_memorycode.paper_claims.on_evidence import Evidence
+from beam_memorycode.paper_claims.on_evidence import MemoryCodeEvidence
 from beam_memorycode.scored import Published, ScoredModel
 
-MEMORYCODE = PaperClaims(
+MEMORYCODE_CLAIMS = PaperClaims(
     "memorycode_claims.json", "basis", {"dialogues": on_dialogues, "outputs": on_outputs, "printed": on_print}
 )
 
@@ -33,5 +33,5 @@ def audit_memorycode(
     `replaced` puts frames in the place of published tables (`table1`, `table2`, `table4`), which shows what another
     value would change. A table that does not exist is a `UserError`.
     """
-    evidence = Evidence(Published(replaced), tuple(items), tuple(models))
-    return MEMORYCODE.audit(evidence, evidence.missing)
+    evidence = MemoryCodeEvidence(Published(replaced), tuple(items), tuple(models))
+    return MEMORYCODE_CLAIMS.audit(evidence, evidence.missing)

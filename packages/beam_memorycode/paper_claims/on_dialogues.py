@@ -12,12 +12,12 @@ from scipy.stats import spearmanr
 from beam_claims.values import ClaimOutcome, count_outcome, figures, holds, number, verdict, worst
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.memorycode_figures import mentioned
-from beam_memorycode.paper_claims.on_evidence import Evidence
+from beam_memorycode.paper_claims.on_evidence import MemoryCodeEvidence
 
 _FIRST_INSTRUCTION_FILLER = 100  # ids from here on are tool and habit orders, those below are topics of talk
 
 
-def sizes(data: Evidence, printed: str) -> ClaimOutcome:
+def sizes(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Count the dialogues in all, and for each number of sessions."""
     counts = Counter(len(dialogue.sessions) for dialogue in data.dialogues)
     total, each = (int(value) for value in figures(printed))
@@ -26,12 +26,12 @@ def sizes(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome({str(count): counts[count] for count in sorted(counts)}, status)
 
 
-def instructions(data: Evidence, printed: str) -> ClaimOutcome:
+def instructions(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Count the distinct instructions that are mentioned."""
     return count_outcome(printed, data.mentions["instruction"].nunique())
 
 
-def updatable(data: Evidence, printed: str) -> ClaimOutcome:
+def updatable(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Count the instructions with more than one value, and the most updates of one."""
     values = data.mentions.groupby("instruction")["value"].nunique()
     several = sorted(values[values > 1].tolist())
@@ -39,12 +39,12 @@ def updatable(data: Evidence, printed: str) -> ClaimOutcome:
     return count_outcome(printed, [len(several), several[-1] - 1 if several else 0], note)
 
 
-def most_updates(data: Evidence, printed: str) -> ClaimOutcome:
+def most_updates(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Return the most often that one dialogue updates one instruction."""
     return count_outcome(printed, int(data.mentions.groupby(["dialogue", "instruction"]).size().max()) - 1)
 
 
-def updates_grow(data: Evidence, printed: str) -> ClaimOutcome:
+def updates_grow(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Check that updates per dialogue rise with the number of sessions: rank correlation of at least 0.9."""
     means = _by_count(data, lambda dialogue: sum(mentioned(dialogue).values()) - len(mentioned(dialogue)))
     values = list(means.values())
@@ -54,14 +54,14 @@ def updates_grow(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome({count: round(value, 2) for count, value in means.items()}, holds(correlation >= 0.9), note)
 
 
-def one_query(data: Evidence, printed: str) -> ClaimOutcome:
+def one_query(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Count the instructions that have the same query for all their values."""
     queries = data.mentions.groupby("instruction")["query"].nunique()
     same = int((queries == 1).sum())
     return ClaimOutcome(f"{same} of {len(queries)}", holds(same == len(queries)))
 
 
-def regular_expressions(data: Evidence, printed: str) -> ClaimOutcome:
+def regular_expressions(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Count the instructions whose check is a pattern on a name."""
     conditions = data.mentions.groupby("instruction")["condition"].last()
     patterns = sum(isinstance(condition, str) for condition in conditions)
@@ -69,7 +69,7 @@ def regular_expressions(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome(f"{patterns} of {len(conditions)}", holds(patterns == len(conditions)), note)
 
 
-def fillers(data: Evidence, printed: str) -> ClaimOutcome:
+def fillers(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Count the distinct fillers: in all, topics of talk, instruction-like ones."""
     used = {session.filler for dialogue in data.dialogues for session in dialogue.sessions} - {None}
     topics = sum(1 for filler in used if filler is not None and filler < _FIRST_INSTRUCTION_FILLER)
@@ -77,7 +77,7 @@ def fillers(data: Evidence, printed: str) -> ClaimOutcome:
     return count_outcome(printed, recomputed)
 
 
-def filler_updates(data: Evidence, printed: str) -> ClaimOutcome:
+def filler_updates(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Return the most often that one dialogue updates one filler."""
     most = {"topic": 0, "instruction-like": 0}
     for dialogue in data.dialogues:
@@ -88,14 +88,14 @@ def filler_updates(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome(most, holds(figures(printed) == [max(most.values())]))
 
 
-def personas(data: Evidence, printed: str) -> ClaimOutcome:
+def personas(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Count the distinct personas of mentors and of mentees."""
     contexts = [dialogue.context for dialogue in data.dialogues]
     counts = [len({own.mentor_persona for own in contexts}), len({own.mentee_persona for own in contexts})]
     return count_outcome(printed, counts, "The two counts are swapped in the text.")
 
 
-def names(data: Evidence, printed: str) -> ClaimOutcome:
+def names(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Check whether names are drawn independently: then there are more triples than names."""
     contexts = [dialogue.context for dialogue in data.dialogues]
     mentors = len({own.mentor for own in contexts})
@@ -104,7 +104,7 @@ def names(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome({"mentors": mentors, "triples": triples}, holds(triples > mentors), note)
 
 
-def instruction_share(data: Evidence, printed: str) -> ClaimOutcome:
+def instruction_share(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Compare the share of a dialogue's sessions with instructions, in percent, with the printed range."""
     low, high = figures(printed)
     shares = {
@@ -118,7 +118,7 @@ def instruction_share(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome(ends, holds(not outside), f"Dialogues outside the range: {note}." if note else "")
 
 
-def per_session(data: Evidence, printed: str) -> ClaimOutcome:
+def per_session(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Count the instructions of a session that has any: the fewest and the most."""
     sessions = [session for dialogue in data.dialogues for session in dialogue.sessions]
     counts = Counter(len(session.mentions) for session in sessions if session.mentions)
@@ -126,7 +126,7 @@ def per_session(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome(recomputed, holds([min(counts), max(counts)] == figures(printed)), "Sessions by number.")
 
 
-def filler_only(data: Evidence, printed: str) -> ClaimOutcome:
+def filler_only(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Count the sessions that have nothing but a filler."""
     sessions = [session for dialogue in data.dialogues for session in dialogue.sessions]
     alone = sum(session.filler is not None and not session.mentions for session in sessions)
@@ -145,7 +145,7 @@ _STATISTICS: Mapping[str, Callable[[Dialogue], int]] = {
 }
 
 
-def statistic(data: Evidence, printed: str, parameter: str) -> ClaimOutcome:
+def statistic(data: MemoryCodeEvidence, printed: str, parameter: str) -> ClaimOutcome:
     """Compare mean and population standard deviation per dialogue, short and long, with Table 2."""
     recomputed, statuses = {}, []
     for subset in ("short", "long"):
@@ -163,7 +163,7 @@ def _topics(dialogue: Dialogue, *types: str) -> int:
     return sum(topic.type in types for session in dialogue.sessions for topic in session.topics)
 
 
-def _by_count(data: Evidence, value: Callable[[Dialogue], int]) -> dict[str, float]:
+def _by_count(data: MemoryCodeEvidence, value: Callable[[Dialogue], int]) -> dict[str, float]:
     """Return the mean of `value` over the dialogues of each number of sessions."""
     groups: dict[int, list[int]] = {}
     for dialogue in data.dialogues:

@@ -20,7 +20,7 @@ _HALF_A_DIGIT = Decimal("0.05")  # Table 4 is rounded to a tenth of a percent
 
 
 @dataclass(frozen=True)
-class Evidence:
+class MemoryCodeEvidence:
     """The evidence at hand. `models` without a row in Table 4 bear on no claim."""
 
     published: Published

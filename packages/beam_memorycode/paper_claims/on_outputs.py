@@ -13,8 +13,8 @@ from scipy import stats
 
 from beam_claims.values import ClaimOutcome, holds, rounded, unchecked
 from beam_memorycode.memorycode_figures import applied_rules, count_frame, instruction_frame
-from beam_memorycode.paper_claims.on_evidence import Evidence
-from beam_memorycode.rule_scoring import COLUMNS, RELEASED, VARIANTS, Order, mean, standard_error
+from beam_memorycode.paper_claims.on_evidence import MemoryCodeEvidence
+from beam_memorycode.rule_scoring import RELEASED, RULE_COLUMNS, SCORING_VARIANTS, AveragingOrder, mean, standard_error
 from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import Cell, ScoredModel
 from beamlib.scoring.intervals import difference_interval
@@ -24,35 +24,35 @@ _LISTED = 3  # cells that a note names
 _FAMILIAR = frozenset({"function docstring", "method docstring", "function annotation", "method annotation"})
 
 
-def table4(data: Evidence, printed: str) -> ClaimOutcome:
+def check_table4(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Compare means and standard errors of the models at hand with Table 4, to the last printed digit."""
     return _fits(data, RELEASED.name, "dialogue-mean", "")
 
 
-def variant_fits(data: Evidence, printed: str, variant: str, what: str) -> ClaimOutcome:
+def variant_fits(data: MemoryCodeEvidence, printed: str, variant: str, what: str) -> ClaimOutcome:
     """Check whether another way of scoring than the released one gives Table 4."""
     if not all(model.outputs for model in data.known.values()):
         return unchecked("the answers have to be scored anew, and only their scores were handed over.")
     return _fits(data, variant, "dialogue-mean", what)
 
 
-def variant_misses(data: Evidence, printed: str, variant: str, what: str) -> ClaimOutcome:
+def variant_misses(data: MemoryCodeEvidence, printed: str, variant: str, what: str) -> ClaimOutcome:
     """Check that the released scoring gives Table 4 and the other way does not."""
-    released, other = table4(data, printed), variant_fits(data, printed, variant, what)
+    released, other = check_table4(data, printed), variant_fits(data, printed, variant, what)
     return ClaimOutcome(other.recomputed, holds(released.status == "holds" and other.status == "differs"), other.note)
 
 
-def order_fits(data: Evidence, printed: str, order: Order, what: str) -> ClaimOutcome:
+def order_fits(data: MemoryCodeEvidence, printed: str, order: AveragingOrder, what: str) -> ClaimOutcome:
     """Check whether an order of averaging gives Table 4."""
     return _fits(data, RELEASED.name, order, what)
 
 
-def _fits(data: Evidence, variant: str, order: Order, what: str) -> ClaimOutcome:
+def _fits(data: MemoryCodeEvidence, variant: str, order: AveragingOrder, what: str) -> ClaimOutcome:
     """Count the cells of Table 4 (mean and standard error) that agree, and list those that do not."""
     met, missed = 0, []
     for row, model in data.known.items():
-        summary = model.summarised(order, VARIANTS[variant])
-        for column in COLUMNS:
+        summary = model.summarised(order, SCORING_VARIANTS[variant])
+        for column in RULE_COLUMNS:
             exact, cell = summary[column], data.published.scores[row, column]
             if exact.mean is None or exact.stderr is None:
                 continue
@@ -65,7 +65,7 @@ def _fits(data: Evidence, variant: str, order: Order, what: str) -> ClaimOutcome
     return ClaimOutcome(f"{met} of {met + len(missed)} cells", holds(not missed), note)
 
 
-def without_fifteen(data: Evidence, printed: str) -> ClaimOutcome:
+def without_fifteen(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Check whether the short column of Table 4 follows without the dialogues of fifteen sessions."""
     values, fits = {}, []
     for row, model in data.known.items():
@@ -82,7 +82,7 @@ def without_fifteen(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome(values, holds(all(fits)), "With the thirty dialogues of fifteen sessions the column comes out.")
 
 
-def absent_share(data: Evidence, printed: str) -> ClaimOutcome:
+def absent_share(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Return the share of rules whose object is absent, in percent, by setup; holds when below 1 in all of them."""
     shares: dict[str, dict[str, float]] = {}
     for row, model in data.known.items():
@@ -96,7 +96,7 @@ def absent_share(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome(shares, holds(inside), "Percent of rule applications.")
 
 
-def declines(data: Evidence, printed: str) -> ClaimOutcome:
+def declines(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Check that history scores fall as sessions become more: rank correlation at most -0.9 for every model."""
     correlations, risen = {}, []
     for row, lines in _lines(data):
@@ -107,7 +107,7 @@ def declines(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome(correlations, holds(all(value <= -0.9 for value in correlations.values())), note)
 
 
-def converges(data: Evidence, printed: str) -> ClaimOutcome:
+def converges(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Check that each score at 100 sessions rounds to the printed share."""
     ends = _ends(data)
     target = Decimal(printed.removeprefix("around "))
@@ -116,7 +116,7 @@ def converges(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome({row: round(end, 3) for row, end in ends.items()}, holds(all(same.values())), note)
 
 
-def alike(data: Evidence, printed: str) -> ClaimOutcome:
+def alike(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Check that at 100 sessions no two models differ by more than 1.96 standard errors of paired dialogues."""
     scores = {
         row: {number: float(value) for number, value in model.scores("history").items() if _long(model, number)}
@@ -133,7 +133,7 @@ def alike(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome(round(gap, 3), holds(gap <= 1.96 * error), note)
 
 
-def spread(data: Evidence, printed: str) -> ClaimOutcome:
+def spread(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Check that models lie further apart at one session than at a hundred."""
     if len(data.known) < 2:
         return unchecked("the outputs of fewer than two models are at hand.")
@@ -143,7 +143,7 @@ def spread(data: Evidence, printed: str) -> ClaimOutcome:
     return ClaimOutcome(recomputed, holds(bool(ranges.iloc[0] > ranges.iloc[-1])), "Highest less lowest mean.")
 
 
-def rank_stable(data: Evidence, printed: str, model: str) -> ClaimOutcome:
+def rank_stable(data: MemoryCodeEvidence, printed: str, model: str) -> ClaimOutcome:
     """Check that within dialogues updated instructions are followed as often as others."""
     applicable = _applicable(data, model)
     if isinstance(applicable, ClaimOutcome):
@@ -160,7 +160,7 @@ def rank_stable(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     return ClaimOutcome(recomputed, holds(inside), note)
 
 
-def unfamiliar_lower(data: Evidence, printed: str, model: str) -> ClaimOutcome:
+def unfamiliar_lower(data: MemoryCodeEvidence, printed: str, model: str) -> ClaimOutcome:
     """Check that within dialogues digits in names are followed less often than docstrings and annotations."""
     applicable = _applicable(data, model)
     if isinstance(applicable, ClaimOutcome):
@@ -179,7 +179,7 @@ def unfamiliar_lower(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     return ClaimOutcome(recomputed, holds(bool(high < 0)), note if ends[0] > ends[1] else "")
 
 
-def instructions_vary(data: Evidence, printed: str, model: str) -> ClaimOutcome:
+def instructions_vary(data: MemoryCodeEvidence, printed: str, model: str) -> ClaimOutcome:
     """Check that the intervals of the best and the worst followed instruction do not overlap."""
     applicable = _applicable(data, model)
     if isinstance(applicable, ClaimOutcome):
@@ -190,7 +190,7 @@ def instructions_vary(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     return ClaimOutcome(recomputed, holds(bool(best["low"] > worst["high"])), f"Of {len(frame)} instructions.")
 
 
-def _applicable(data: Evidence, row: str) -> pd.DataFrame | ClaimOutcome:
+def _applicable(data: MemoryCodeEvidence, row: str) -> pd.DataFrame | ClaimOutcome:
     """Return the verdicts on a model's history answers whose objects are present, or why there are none."""
     if row not in data.known:
         return unchecked(f"the outputs of {row} are not at hand.")
@@ -206,10 +206,10 @@ def _long(model: ScoredModel, number: int) -> bool:
     return len(model.dialogues[number].sessions) == _LONGEST
 
 
-def _lines(data: Evidence) -> Iterator[tuple[str, pd.DataFrame]]:
+def _lines(data: MemoryCodeEvidence) -> Iterator[tuple[str, pd.DataFrame]]:
     for row, model in data.known.items():
         yield row, count_frame({row: model})
 
 
-def _ends(data: Evidence) -> dict[str, float]:
+def _ends(data: MemoryCodeEvidence) -> dict[str, float]:
     return {row: float(lines.loc[lines["sessions"] == _LONGEST, "mean"].iloc[0]) for row, lines in _lines(data)}

@@ -15,59 +15,61 @@ from beam_claims.values import (
     number,
     places_of,
     rounded,
-    show,
+    show_decimal,
     unchecked,
     verdict,
     worst,
 )
-from beam_memorycode.paper_claims.on_evidence import Evidence
+from beam_memorycode.paper_claims.on_evidence import MemoryCodeEvidence
 
 _EARLIER = ("instruction", "session")
 
 
-def not_checkable(data: Evidence, printed: str, reason: str) -> ClaimOutcome:
+def not_checkable(data: MemoryCodeEvidence, printed: str, reason: str) -> ClaimOutcome:
     """Return the outcome of a setting, a cost, or a run whose outputs were not released."""
     return unchecked(reason)
 
 
-def share(data: Evidence, printed: str, model: str, setup: str) -> ClaimOutcome:
+def share(data: MemoryCodeEvidence, printed: str, model: str, setup: str) -> ClaimOutcome:
     """Compare a mean of Table 4 on the scale from 0 to 1."""
     value, allowed = data.score(model, setup) / 100, data.interval(model, setup)
     status = verdict(figures(printed)[0], value, allowed=Interval(allowed.low / 100, allowed.high / 100))
     return ClaimOutcome(number(value, 3), status)
 
 
-def perfect(data: Evidence, printed: str, model: str, setup: str) -> ClaimOutcome:
+def perfect(data: MemoryCodeEvidence, printed: str, model: str, setup: str) -> ClaimOutcome:
     """Check that a mean of Table 4 is 100."""
     value = data.score(model, setup)
     return ClaimOutcome(number(value, 1), holds(value == 100))
 
 
-def drop(data: Evidence, printed: str, model: str, before: str, after: str) -> ClaimOutcome:
+def drop(data: MemoryCodeEvidence, printed: str, model: str, before: str, after: str) -> ClaimOutcome:
     """Compare the difference of two columns on the scale from 0 to 1."""
     value = (data.score(model, before) - data.score(model, after)) / 100
     points = data.interval(model, before).minus(data.interval(model, after))
     allowed = Interval(points.low / 10_000, points.high / 10_000)  # `minus` takes shares, and these are percent
-    note = f"Printed means allow {show(allowed.low, 3)} to {show(allowed.high, 3)}."
+    note = f"Printed means allow {show_decimal(allowed.low, 3)} to {show_decimal(allowed.high, 3)}."
     return ClaimOutcome(number(value, 3), verdict(figures(printed)[0], value, allowed=allowed), note)
 
 
-def relative_drop(data: Evidence, printed: str, model: str, before: str, after: str) -> ClaimOutcome:
+def relative_drop(data: MemoryCodeEvidence, printed: str, model: str, before: str, after: str) -> ClaimOutcome:
     """Compare the drop from one column to another in percent of the first."""
     value = _relative_drop(data, model, before, after)
     risen = data.interval(model, after).relative_to(data.interval(model, before))
     allowed = Interval(-risen.high, -risen.low)
     status = verdict(figures(printed)[0], value, allowed=allowed)
     return ClaimOutcome(
-        number(value, 1), status, f"Printed means allow {show(allowed.low, 1)} to {show(allowed.high, 1)}."
+        number(value, 1),
+        status,
+        f"Printed means allow {show_decimal(allowed.low, 1)} to {show_decimal(allowed.high, 1)}.",
     )
 
 
-def _relative_drop(data: Evidence, model: str, before: str, after: str) -> Decimal:
+def _relative_drop(data: MemoryCodeEvidence, model: str, before: str, after: str) -> Decimal:
     return -change(data.score(model, after), data.score(model, before))
 
 
-def at_least(data: Evidence, printed: str, setups: list[str], models: list[str]) -> ClaimOutcome:
+def at_least(data: MemoryCodeEvidence, printed: str, setups: list[str], models: list[str]) -> ClaimOutcome:
     """Check that the named rows (none: all) reach the printed share in the named columns, after rounding."""
     threshold = figures(printed)[0]
     cells = list(product(models or data.published.models, setups))
@@ -77,7 +79,7 @@ def at_least(data: Evidence, printed: str, setups: list[str], models: list[str])
     return ClaimOutcome(number(data.score(*lowest) / 100, 3), holds(not below), f"Below: {note}." if note else "")
 
 
-def falls(data: Evidence, printed: str, after: str) -> ClaimOutcome:
+def falls(data: MemoryCodeEvidence, printed: str, after: str) -> ClaimOutcome:
     """Check that every model has less in column `after` than in both setups without a history."""
     rising = [
         model
@@ -89,7 +91,7 @@ def falls(data: Evidence, printed: str, after: str) -> ClaimOutcome:
 
 
 def similar_drops(
-    data: Evidence, printed: str, models: list[str], before: str, after: str, within: str
+    data: MemoryCodeEvidence, printed: str, models: list[str], before: str, after: str, within: str
 ) -> ClaimOutcome:
     """Check that the drops of the named rows lie within `within` (a share) of the printed drop."""
     drops = {model: (data.score(model, before) - data.score(model, after)) / 100 for model in models}
@@ -98,7 +100,7 @@ def similar_drops(
     return ClaimOutcome({model: number(value, 3) for model, value in drops.items()}, holds(not far), note)
 
 
-def best(data: Evidence, printed: str, model: str, setups: list[str], without: list[str]) -> ClaimOutcome:
+def best(data: MemoryCodeEvidence, printed: str, model: str, setups: list[str], without: list[str]) -> ClaimOutcome:
     """Check that `model` has the highest mean of all rows but `without`, in each of the named columns."""
     rows = [row for row in data.published.models if row not in without]
     leaders = {setup: max(rows, key=lambda row, setup=setup: data.score(row, setup)) for setup in setups}  # type: ignore[misc]
@@ -106,16 +108,16 @@ def best(data: Evidence, printed: str, model: str, setups: list[str], without: l
     return ClaimOutcome(recomputed, holds(set(leaders.values()) == {model}))
 
 
-def above(data: Evidence, printed: str, model: str, other: str, setup: str) -> ClaimOutcome:
+def above(data: MemoryCodeEvidence, printed: str, model: str, other: str, setup: str) -> ClaimOutcome:
     """Check that `model` lies above `other` by more than 1.96 standard errors of the difference."""
     first, second = data.published.scores[model, setup], data.published.scores[other, setup]
     error = (first.stderr**2 + second.stderr**2).sqrt()
     difference = first.mean - second.mean
-    note = f"{show(difference / error, 1)} standard errors apart." if error else ""
+    note = f"{show_decimal(difference / error, 1)} standard errors apart." if error else ""
     return ClaimOutcome(f"{first.mean} vs {second.mean}", holds(difference > Decimal("1.96") * error), note)
 
 
-def larger_drops(data: Evidence, printed: str, than: list[str]) -> ClaimOutcome:
+def larger_drops(data: MemoryCodeEvidence, printed: str, than: list[str]) -> ClaimOutcome:
     """Check that all other rows lose a larger part from instruction to long history than each of `than`."""
     drops = {model: _relative_drop(data, model, "instruction", "long_history") for model in data.published.models}
     limit = max(drops[model] for model in than)
@@ -124,7 +126,7 @@ def larger_drops(data: Evidence, printed: str, than: list[str]) -> ClaimOutcome:
     return ClaimOutcome({model: number(value, 1) for model, value in drops.items()}, holds(not smaller), note)
 
 
-def all_tokens(data: Evidence, printed: str, short: int, long: int) -> ClaimOutcome:
+def all_tokens(data: MemoryCodeEvidence, printed: str, short: int, long: int) -> ClaimOutcome:
     """Compute the tokens of the whole set, in millions, from the means of Table 2 and the sizes of the two sets."""
     counts = {"short": short, "long": long}
     total = sum(count * data.published.statistic("tokens", subset)[0] for subset, count in counts.items())
@@ -132,7 +134,7 @@ def all_tokens(data: Evidence, printed: str, short: int, long: int) -> ClaimOutc
     return ClaimOutcome(number(value), verdict(figures(printed)[0], value), f"{short} short and {long} long dialogues.")
 
 
-def short_share(data: Evidence, printed: str, per_count: int) -> ClaimOutcome:
+def short_share(data: MemoryCodeEvidence, printed: str, per_count: int) -> ClaimOutcome:
     """Compute the shares of short and long dialogues, in percent: 15 sessions counted as short, and as neither."""
     counts = [int(value) for value in data.published.values("sessions_per_history")]
     below, at, over = (

@@ -143,7 +143,7 @@ async def _answered(address: str) -> None:
     (await asyncio.wait_for(connect(address, timeout=_CONNECT, **security), _CONNECT)).abort()
 
 
-def checked(given: str) -> str:
+def check_address(given: str) -> str:
     """Validate the value of `--cluster`; a file gets its absolute path."""
     if _LOCAL.fullmatch(given) or _ADDRESS.fullmatch(given):
         return given

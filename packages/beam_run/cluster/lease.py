@@ -17,7 +17,7 @@ from beamlib.errors import UserError
 
 PATIENCE = 30.0
 """Seconds without a sign of life after which a lease may be taken over."""
-RUN = "run"
+RUN_LEASE = "run"
 """The unit of the run itself: who has it hands out the work."""
 _RELEASED = b"released"
 _WIDTH = 32  # of what a file holds, so that it is written in one piece
@@ -54,7 +54,7 @@ class Lease:
 
     def __init__(self, folder: Path, unit: str, *, patience: float = PATIENCE) -> None:
         self.folder, self.unit, self.patience = folder, unit, patience
-        self._run = Watch(folder / f"{RUN}.1", patience)
+        self._run = Watch(folder / f"{RUN_LEASE}.1", patience)
         self._ended = threading.Event()
         held: Watch | None = None
         while not self._make(last := newest(folder, unit), held):
@@ -80,7 +80,7 @@ class Lease:
         return True
 
     def _free(self, path: Path, held: Watch | None) -> bool:
-        if self.unit != RUN and self._run.still():
+        if self.unit != RUN_LEASE and self._run.still():
             raise self._over()
         if held is None or held.path != path:
             return False

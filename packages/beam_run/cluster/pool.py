@@ -19,11 +19,11 @@ from distributed import Client, KilledWorker
 from distributed import Future as DaskFuture
 
 import beam_run.cluster.lease as leases
-from beam_run.cluster.addresses import checked, cluster_of, kept
+from beam_run.cluster.addresses import check_address, cluster_of, kept
 from beam_run.cluster.budget import Purse
 from beam_run.cluster.journal import merge
-from beam_run.cluster.lease import RUN, Lease, Watch
-from beam_run.cluster.task import MARK, Lost, Order, code_now, perform
+from beam_run.cluster.lease import RUN_LEASE, Lease, Watch
+from beam_run.cluster.task import MARK, Lost, TaskOrder, code_now, perform
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, resolved
 from beamlib.files import write_text
@@ -54,7 +54,7 @@ class Said(deque[str]):
 class ClusterPool:
     """Tasks on the workers of `client`, at most `size` at a time: they share an endpoint's concurrency."""
 
-    def __init__(self, client: Client, order: Order, size: int, calls: Path | None) -> None:
+    def __init__(self, client: Client, order: TaskOrder, size: int, calls: Path | None) -> None:
         self.size, self.told = size, Said(maxlen=100)
         self._client, self._order, self._calls = client, order, calls
         self._waiting: deque[tuple[Future[Any], Callable[[Any], Any], Any, int]] = deque()
@@ -147,7 +147,7 @@ class DaskCluster:
     @classmethod
     def named(cls, given: str) -> Self:
         """Validate what `--cluster` names; a file gets its absolute path."""
-        return cls(checked(given))
+        return cls(check_address(given))
 
     def pool(self, parameters: RunParameters, parts: int, suite: str = "") -> AbstractContextManager[ClusterPool]:
         """Open a pool for `parts` jobs of a run; `suite` is the name of a task other than BEAM."""
@@ -177,7 +177,7 @@ def cluster_pool(address: str, parameters: ResolvedParameters, parts: int, suite
         folder = stack.enter_context(_leases(calls, patience)) if calls is not None else None
         lanes = min((one.concurrency for one in endpoints(parameters).values()), default=parts)
         limit = stack.enter_context(_purse(client, name)) if called else None
-        order = Order(name, run, code_now(), folder, patience, limit)
+        order = TaskOrder(name, run, code_now(), folder, patience, limit)
         pool = ClusterPool(client, order, max(1, min(workers, parts, lanes)), calls)
         stack.callback(pool.close)
         try:
@@ -195,10 +195,10 @@ def _leases(calls: Path, patience: float) -> Iterator[Path]:
     # Ours first: of two that begin at once at least one sees the other.
     folder = calls / f".leases-{uuid.uuid4().hex}"
     folder.mkdir()
-    lease = Lease(folder, RUN, patience=patience)
+    lease = Lease(folder, RUN_LEASE, patience=patience)
     try:
         others = [path for path in calls.glob(".leases-*") if path != folder]
-        earlier = [Watch(path / f"{RUN}.1", patience) for path in others if (path / f"{RUN}.1").exists()]
+        earlier = [Watch(path / f"{RUN_LEASE}.1", patience) for path in others if (path / f"{RUN_LEASE}.1").exists()]
         began = [watch.text() for watch in earlier]
         until = time.monotonic() + patience
         while earlier and time.monotonic() < until:

@@ -37,7 +37,7 @@ class Lost(Exception):
 
 
 @dataclass(frozen=True)
-class Order:
+class TaskOrder:
     """What a task needs besides its part.
 
     Attributes:
@@ -73,7 +73,7 @@ def _start() -> Literal["spawn", "forkserver"]:
     return "forkserver"
 
 
-def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> Any:
+def perform(order: TaskOrder, unit: str, work: Callable[[Any], Any], part: Any) -> Any:
     """Run `work(part)` on a worker; raise its exceptions, or `Lost` where another worker should try."""
     mark = order.run / MARK
     if not mark.is_file() or mark.read_text(encoding="utf-8") != order.name:
@@ -107,7 +107,7 @@ def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> A
         raise
 
 
-def _attended(future: Future[Any], pool: Pool, order: Order, unit: str, allowance: Allowance | None) -> Any:
+def _attended(future: Future[Any], pool: Pool, order: TaskOrder, unit: str, allowance: Allowance | None) -> Any:
     """Wait for the task's result; forward its messages and give up a process that has stopped."""
     worker, sign = get_worker(), None
     while not wait([future], timeout=0.2).done:
