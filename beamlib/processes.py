@@ -26,7 +26,7 @@ from beamlib.llm.call_store import stored_calls
 from beamlib.llm.keys import keep_keys, kept_keys
 from beamlib.plugins import Plugins, plugins, register
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 _parent: SimpleQueue[str] | None = None  # in a worker, where it says what it is at
 _TOGETHER = 64  # items that one process waits for at a time
 _SOCKET = len("/pymp-12345678/listener-12345678")
@@ -47,7 +47,7 @@ class Workers(Protocol):
     def size(self) -> int: ...
     @property
     def told(self) -> Said: ...
-    def submit(self, work: Callable[[Any], Value], part: Any, /) -> Future[Value]: ...
+    def submit(self, work: Callable[[Any], _Value], part: Any, /) -> Future[_Value]: ...
 
 
 class Pool(ProcessPoolExecutor):
@@ -144,7 +144,7 @@ def end_with_parent() -> None:
         os._exit(1)
 
 
-def at_once(work: Callable[..., Value], items: Sequence[tuple[Any, ...]]) -> list[Value]:
+def at_once(work: Callable[..., _Value], items: Sequence[tuple[Any, ...]]) -> list[_Value]:
     """`work(*item)` for every item, in threads; the first error is raised at once, and its raising ends the process."""
     threads = ThreadPoolExecutor(min(len(items), _TOGETHER) or 1)
     try:
@@ -163,8 +163,8 @@ def tell(what: str) -> None:
 
 
 def as_they_end(
-    futures: Iterable[Future[Value]], pool: Workers, bar: tqdm[Any], calls: Path | None
-) -> Iterator[Future[Value]]:
+    futures: Iterable[Future[_Value]], pool: Workers, bar: tqdm[Any], calls: Path | None
+) -> Iterator[Future[_Value]]:
     """Futures as they end. Meanwhile `bar` shows what the workers of `pool` are at, and how many replies the stores in
     the folder `calls` (None where no model is called) hold: one conversation takes long."""
     pending, shown = set(futures), ""

@@ -185,14 +185,14 @@ def need_text(value: Mapping[str, Any], key: str, log: Log) -> str:
     return check_data_text(text, key, log)
 
 
-MOST_CHARACTERS = 4_000_000
+_MOST_CHARACTERS = 4_000_000
 """What a text may have: about a million tokens, more than any model reads in one message."""
 
 
 def check_data_text(text: str, key: str, log: Log) -> str:
     """Refuse lone surrogates, which no file or model call can carry, and absurd lengths; note null characters."""
-    if len(text) > MOST_CHARACTERS:
-        log.fail(f"`{key}` has {len(text):,} characters, more than the {MOST_CHARACTERS:,} that are read; shorten it")
+    if len(text) > _MOST_CHARACTERS:
+        log.fail(f"`{key}` has {len(text):,} characters, more than the {_MOST_CHARACTERS:,} that are read; shorten it")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

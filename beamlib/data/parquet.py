@@ -14,7 +14,7 @@ from beamlib.data.conversations import NUMBER, Size
 from beamlib.errors import UserError
 from beamlib.files import refuse_lfs_pointer
 
-COLUMNS = ["conversation_id", "conversation_seed", "chat", "probing_questions"]
+_COLUMNS = ["conversation_id", "conversation_seed", "chat", "probing_questions"]
 
 _BEAM = ("Mohammadta/BEAM", "3205395e897e7318c7b094ef4e6047b9b82dbb03")
 _BEAM_10M = ("Mohammadta/BEAM-10M", "9b2096193fe74e2837e4713e483351e19817773c")
@@ -79,11 +79,11 @@ def conversation_numbers(path: Path) -> list[str]:
 
 
 def read_row(path: Path, row: int, log: Log) -> dict[str, Any]:
-    """Read the `COLUMNS` of one row of a parquet file, without the row groups before it."""
+    """Read the `_COLUMNS` of one row of a parquet file, without the row groups before it."""
     try:
         with pq.ParquetFile(path) as file:
-            names = [name for name in COLUMNS if name in file.schema_arrow.names]
-            for name in COLUMNS:
+            names = [name for name in _COLUMNS if name in file.schema_arrow.names]
+            for name in _COLUMNS:
                 if name not in names and name != "conversation_seed":  # which is only displayed
                     log.fail(f"the column `{name}` is missing")
             first = 0

@@ -16,7 +16,7 @@ CUTOFF = "plan_cutoff.txt"
 """In a 10M conversation: how many of its plans the evaluation read."""
 RECORD = "generation.json"
 """In a generated conversation, or beside generated dialogues: how it was generated (`beam_generate.folder`)."""
-EXPECTED = (
+_EXPECTED = (
     "expected a folder laid out like the released chats/ (100K/1/chat.json, ...), one of its tiers, one conversation, "
     "or parquet files of the hub datasets (100K-00000-of-00001.parquet, ...)"
 )
@@ -101,7 +101,7 @@ def scan(folder: Path) -> _Scan:
         UserError: If there is neither a conversation nor a problem.
     """
     if not _is_folder(folder):
-        raise UserError(f"{folder}: not a folder; {EXPECTED}.")
+        raise UserError(f"{folder}: not a folder; {_EXPECTED}.")
     released, problems = _scan_released(folder.absolute())
     in_parquet, more_problems = _scan_parquet(folder.absolute())  # a folder may have both
     problems += more_problems
@@ -112,7 +112,7 @@ def scan(folder: Path) -> _Scan:
             sentence = f"{source.path}: conversation {source.id} is also at {other.path}; remove one of them."
             problems.append(SourceProblem(source.size, sentence))
     if not unique and not problems:
-        raise UserError(f"{folder}: no conversation found; {EXPECTED}.")
+        raise UserError(f"{folder}: no conversation found; {_EXPECTED}.")
     return sorted(unique.values(), key=lambda source: (SIZES.index(source.size), source.number)), problems
 
 

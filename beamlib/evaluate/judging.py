@@ -13,7 +13,7 @@ from beamlib.llm.model import ModelRoles
 from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.records import Judgement
 
-Work = dict[str, tuple[list[Answer], list[Judgement]]]
+_Work = dict[str, tuple[list[Answer], list[Judgement]]]
 
 
 def to_judge(answers: Sequence[Answer], loaded: Loaded) -> list[ToJudge]:
@@ -52,7 +52,7 @@ def work(
     arms: Sequence[Arm],
     parameters: ResolvedParameters,
     roster: ModelRoles,
-) -> Work:
+) -> _Work:
     """Answer and judge one conversation with some arms, in this process and by `roster`."""
     answers = answer_arms(arms, loaded.conversation, loaded.probes, parameters, roster, evidence_of(loaded))
     judgements = judge_arms({name: to_judge(own, loaded) for name, own in answers.items()}, parameters, roster)

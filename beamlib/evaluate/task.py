@@ -53,7 +53,7 @@ _LIGHT = (
     "scratchpad_target", "chunk_percentile", "chunk_buffer", "filter",
 )  # fmt: skip
 _WHOLE = ("full_context_window", "token_counter")
-SETTINGS: Mapping[str, tuple[str, ...]] = {
+_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "full-context": _WHOLE,
     "own": (*_WHOLE, "memory_timeout"),
     "rag": _RAG,
@@ -204,7 +204,7 @@ class Task(ABC):
 
     def used_parameters(self) -> frozenset[str]:
         """The parameters that act on a run of this task, by name."""
-        own = (name for arm in self.all_arms() for name in SETTINGS.get(self.memory(arm), ()))
+        own = (name for arm in self.all_arms() for name in _SETTINGS.get(self.memory(arm), ()))
         return frozenset({"output_tokens", "preset", "released", "variant", "workers", *own})
 
     def parse_arms(self, names: Sequence[str]) -> list[AnyArm]:
@@ -229,7 +229,7 @@ class Task(ABC):
     def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
         """The parameters that an arm rests on, by name."""
         memory = self.memory(arm)
-        settings = settings_of(parameters, SETTINGS.get(memory, ()))
+        settings = settings_of(parameters, _SETTINGS.get(memory, ()))
         if memory in ("rag", "light"):
             settings["released"] = sorted(parameters.flags)
         if memory == "own":

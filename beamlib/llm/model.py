@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from beamlib.llm.chat_turns import ChatTurn
 from beamlib.llm.prompts import render
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 
 OFFLINE_NAME = "offline stand-in, not a language model"
 """The model name in everything that `beam_offline` answered."""
@@ -254,7 +254,7 @@ def drain() -> None:
             _stopping.clear()
 
 
-def run(coroutine: Coroutine[Any, Any, Value]) -> Value:
+def run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
     """Run a coroutine on the package's event loop and wait for its result, in scripts and in notebooks.
 
     On an interrupt, requests that were not sent are dropped and pending replies are awaited (`drain`).

@@ -144,7 +144,9 @@ _LINES = Policy(_nothing, complete_lines, may_be_empty=True)  # lost keys and no
 _DECISION = Policy(_decision, _decision)
 _WHOLE = Policy(str, str)  # scoring and generation repair what they can of JSON, lists and code
 
-MEMORYCODE = tuple(f"memorycode_{name}" for name in ("instruction", "session", "history", "chain", "recalled", "alone"))
+_MEMORYCODE = tuple(
+    f"memorycode_{name}" for name in ("instruction", "session", "history", "chain", "recalled", "alone")
+)
 """Prompts whose replies are code that is scored by rules. The published answers were limited too, and count as is."""
 MEMORIES = ("file_memory_ingest", "file_memory_recall", "wiki_compile", "wiki_choose", "dependency_notes")
 """Prompts of the memories in `beam_memories.evolving`, whose replies are JSON: half of one would note half a fact."""
@@ -160,7 +162,7 @@ POLICIES = {
     **dict.fromkeys(("episodic_keys", "scratchpad_notes"), _LINES),
     "scratchpad_compress": Policy(_nothing, complete_lines),
     **dict.fromkeys(("scratchpad_filter", "align_events", "detect_question", "detect_followup"), _DECISION),
-    **dict.fromkeys(("align_batch", "filter_batch", "judge_nugget", *MEME_JUDGES, *MEMORYCODE), _WHOLE),
+    **dict.fromkeys(("align_batch", "filter_batch", "judge_nugget", *MEME_JUDGES, *_MEMORYCODE), _WHOLE),
     **dict.fromkeys(("questions_general", "questions_coding", "questions_math"), _WHOLE),
 }
 """The policy of each prompt id. Other prompts are treated as answers."""

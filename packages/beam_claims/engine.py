@@ -1,8 +1,8 @@
 """The engine of claims: what a paper's text says, recomputed from its tables and from other evidence.
 
 A file in `beamlib/data/published` declares the claims of a paper and the formula of each. `PaperClaims` joins it with
-the modules of those formulas; `BEAM_CLAIMS` is that of the BEAM paper: `gains` (Table 1), `studies` (Tables 8, 9, 10 and
-single cells), `shape` (sizes, counts, ratings). The four statuses:
+the modules of those formulas; `BEAM_CLAIMS` is that of the BEAM paper: `gains` (Table 1), `studies` (Tables 8, 9, 10
+and single cells), `shape` (sizes, counts, ratings). The four statuses:
 
 holds                  the printed inputs give the printed figure by ordinary rounding, or the comparison is true
 holds within rounding  the figure is cut instead of rounded, or lies in the range that three-decimal inputs allow

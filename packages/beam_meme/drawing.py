@@ -25,7 +25,7 @@ _TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class _Plan:
     """Which entity has which part. `middles` are those of hop 1 that are not asked for as cascade themselves."""
 
     root: str
@@ -60,7 +60,7 @@ class States:
     tracked: tuple[str, ...]
 
 
-def draw_plan(bank: DomainBank, root: str, rng: random.Random) -> Plan:
+def draw_plan(bank: DomainBank, root: str, rng: random.Random) -> _Plan:
     """A plan that has all six tasks. Where a choice leaves too little for the next, all is drawn anew."""
     for _ in range(_TRIES):
         if plan := _try_plan(bank, root, rng):
@@ -68,7 +68,7 @@ def draw_plan(bank: DomainBank, root: str, rng: random.Random) -> Plan:
     raise ValueError(f"no episode about {root!r} could be drawn in {_TRIES} tries: the bank has too few entities")
 
 
-def _try_plan(bank: DomainBank, root: str, rng: random.Random) -> Plan | None:
+def _try_plan(bank: DomainBank, root: str, rng: random.Random) -> _Plan | None:
     cascade, absence, middles = _dependent(bank, root, rng)
     chain = {name for first in bank.dependants(root) for name in (first, *bank.dependants(first))}
     free = [name for name, one in bank.entities.items() if name not in chain | {root} and not one.exact]
@@ -88,7 +88,7 @@ def _try_plan(bank: DomainBank, root: str, rng: random.Random) -> Plan | None:
     orphans = [name for name in bank.orphans if name in free and name != tracking]
     if len(orphans) < _NOISE:
         return None
-    return Plan(root, cascade, absence, middles, deletion, triple, exact, tracking, tuple(rng.sample(orphans, _NOISE)))
+    return _Plan(root, cascade, absence, middles, deletion, triple, exact, tracking, tuple(rng.sample(orphans, _NOISE)))
 
 
 def _dependent(bank: DomainBank, root: str, rng: random.Random) -> tuple[tuple[Edge, ...], ...]:
@@ -116,7 +116,7 @@ def _edge(bank: DomainBank, source: str, target: str, hop: int) -> Edge:
     return Edge(source, target, hop, bank.pattern(source, target))
 
 
-def draw_states(bank: DomainBank, plan: Plan, rng: random.Random) -> States:
+def draw_states(bank: DomainBank, plan: _Plan, rng: random.Random) -> States:
     """Values for all that is told. The tracked thing has three, in the order of its pool, and now the last."""
     pairs = {name: _pair(bank.entities[name], rng) for name in plan.told}
     pool = bank.entities[plan.tracking].pool
@@ -229,7 +229,7 @@ def draw_episode(domain: Domain, root: str, seed: int, number: int) -> Drawn:
 # --- what is asked --------------------------------------------------------------------------------------------------
 
 
-def _tasks(bank: DomainBank, plan: Plan, states: States, rng: random.Random) -> tuple[DrawnTask, ...]:
+def _tasks(bank: DomainBank, plan: _Plan, states: States, rng: random.Random) -> tuple[DrawnTask, ...]:
     """All questions, in an order that tells nothing of them."""
     tasks = [
         *(_cascade(bank, edge, states) for edge in plan.cascade),
@@ -290,7 +290,7 @@ def _tracking(bank: DomainBank, entity: str, states: States, rng: random.Random)
 # --- what is said ---------------------------------------------------------------------------------------------------
 
 
-def _facts(bank: DomainBank, plan: Plan, states: States, rng: random.Random) -> list[DrawnFact]:
+def _facts(bank: DomainBank, plan: _Plan, states: States, rng: random.Random) -> list[DrawnFact]:
     words = _Words(bank, states, rng)
     parts = [_introduction(words, plan, place, part) for place, part in enumerate(_INTRODUCTIONS)]
     deleted, root = words.told(plan.deletion, "value", "1a"), words.told(plan.root, "root", "1a")
@@ -300,7 +300,7 @@ def _facts(bank: DomainBank, plan: Plan, states: States, rng: random.Random) -> 
     return [*(fact for part in parts for fact in part), *_ties(words, plan), *_change(words, plan)]
 
 
-def _introduction(words: _Words, plan: Plan, place: int, part: EpisodePart) -> list[DrawnFact]:
+def _introduction(words: _Words, plan: _Plan, place: int, part: EpisodePart) -> list[DrawnFact]:
     """A noise fact, one of the three that belong together, and a value of the tracked thing."""
     value, entity = words.states.tracked[place], plan.tracking
     if place == 0:
@@ -315,7 +315,7 @@ def _introduction(words: _Words, plan: Plan, place: int, part: EpisodePart) -> l
     ]
 
 
-def _ties(words: _Words, plan: Plan) -> list[DrawnFact]:
+def _ties(words: _Words, plan: _Plan) -> list[DrawnFact]:
     """Part 2: what depends on what, the string to be kept, then the if-then facts, those of hop 1 first.
 
     A middle among the three that belong together has been told; of it only the if-then fact is said.
@@ -330,7 +330,7 @@ def _ties(words: _Words, plan: Plan) -> list[DrawnFact]:
     return [*map(words.dependency, clauses), exact, *map(words.rule, rules)]
 
 
-def _change(words: _Words, plan: Plan) -> list[DrawnFact]:
+def _change(words: _Words, plan: _Plan) -> list[DrawnFact]:
     """The session with the change: it names nothing that depends on the root."""
     forms, new, old = words.bank.forms, words.states.after[plan.root], words.states.before[plan.deletion]
     return [

@@ -24,7 +24,7 @@ from beamlib.text import count_tokens
 
 ADVICE = "correct the file or fetch it again."
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """The id of an episode: it becomes part of a path."""
 
 _TASK_OF: Mapping[str, MemeTask] = {
@@ -128,7 +128,7 @@ class RawRound(RawPart):
 class RawEpisode(RawPart):
     """An episode; a number as its id, as the authors' tools have it, becomes the released one (`pl_007`)."""
 
-    episode_id: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+    episode_id: Annotated[str, Field(pattern=f"^{_NAME.pattern}$")]
     domain: Domain
     sessions: Annotated[list[RawSession], Field(min_length=1)]
     before_questions: RawRound

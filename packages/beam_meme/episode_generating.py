@@ -51,7 +51,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.text import cost_in_words, shell_command
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 CALLS = "calls"
 FillerJudge = Literal["rules", "model"]
 _RULES = tuple(f"beam_meme.{name}" for name in ("banks", "domains", "drawing", "fillers", "telling", "episode_files"))
@@ -103,7 +103,7 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     needed = any(GAP_TOKENS[name] for name in pending)
     pools = {domain: pool_of(domain, order.seed, order.fillers) if needed else Checked((), ()) for domain in DOMAINS}
     if endpoints and order.calls != "replay":
-        quote = estimate(order, endpoints, drawn, pools)
+        quote = _estimate(order, endpoints, drawn, pools)
         order = replace(order, yes=confirm_calls({"": quote}, lambda: _ready(endpoints), order.yes))
     writer = _Writer(order, endpoints)
     print(f"author: {writer.name}")
@@ -124,7 +124,7 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     return order.out
 
 
-def estimate(
+def _estimate(
     order: EpisodeOptions, endpoints: Mapping[str, Endpoint], drawn: Sequence[Drawn], pools: Mapping[Domain, Checked]
 ) -> Quote:
     """What models would be asked and cost, in a sentence; what is stored already is counted as well."""
@@ -253,7 +253,7 @@ class _Writer:
         print(f"fillers, {domain}: {', '.join(f'{count} {name}' for name, count in _counted(found).items())}")
         return replace(found, removed=(*pool.removed, *found.removed))
 
-    def _waited(self, work: Coroutine[Any, Any, Value]) -> Value:
+    def _waited(self, work: Coroutine[Any, Any, _Value]) -> _Value:
         try:
             return run(work)
         except ModelError as error:

@@ -30,8 +30,8 @@ from beamlib.llm.call_store import LARGEST_COUNT
 from beamlib.llm.endpoints import EMBEDDING, Endpoint
 from beamlib.llm.model import Completion, Model, ModelRoles, Prompt
 
-Stage = Literal["ingest", "maintenance", "retrieval", "answer"]
-STAGES: tuple[Stage, ...] = get_args(Stage)
+_Stage = Literal["ingest", "maintenance", "retrieval", "answer"]
+_STAGES: tuple[_Stage, ...] = get_args(_Stage)
 
 
 class Spent(BaseModel):
@@ -48,11 +48,11 @@ class Spent(BaseModel):
         return Spent(**{name: value + getattr(other, name) for name, value in self})
 
 
-Spending = Mapping[Stage, Mapping[str, Spent]]
+Spending = Mapping[_Stage, Mapping[str, Spent]]
 """What was spent by stage and role of the models file."""
 
 
-def by_stage(spending: Spending) -> dict[Stage, Spent]:
+def by_stage(spending: Spending) -> dict[_Stage, Spent]:
     """Sum over roles."""
     return {stage: reduce(add, roles.values(), Spent()) for stage, roles in spending.items()}
 
@@ -65,17 +65,17 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self.stage: Stage = "ingest"
-        self.spending: dict[Stage, dict[str, Spent]] = {stage: {} for stage in STAGES}
+        self.stage: _Stage = "ingest"
+        self.spending: dict[_Stage, dict[str, Spent]] = {stage: {} for stage in _STAGES}
         self._seen: set[bytes] = set()
 
     @property
-    def spent(self) -> dict[Stage, Spent]:
+    def spent(self) -> dict[_Stage, Spent]:
         """The sums over roles."""
         return by_stage(self.spending)
 
     @contextmanager
-    def at(self, stage: Stage) -> Iterator[None]:
+    def at(self, stage: _Stage) -> Iterator[None]:
         """Calls made within are of `stage`."""
         before, self.stage = self.stage, stage
         try:
@@ -98,7 +98,7 @@ class Meter:
             embedding=Metered(roster.embedding, self, EMBEDDING) if roster.embedding else None,
         )
 
-    def count(self, stage: Stage, role: str, model: str, prompt: Prompt, reply: Completion) -> None:
+    def count(self, stage: _Stage, role: str, model: str, prompt: Prompt, reply: Completion) -> None:
         """Count a reply, unless the same prompt has been counted."""
         asked = [model, prompt.id, dict(prompt.variables), prompt.repeat, prompt.attempt, prompt.complaint]
         key = hashlib.sha256(to_json(asked).encode("utf-8", "surrogatepass")).digest()
@@ -132,10 +132,10 @@ class Metered:
         return reply
 
 
-def total_spent(spent: Iterable[Mapping[Stage, Spent]]) -> dict[Stage, Spent]:
+def total_spent(spent: Iterable[Mapping[_Stage, Spent]]) -> dict[_Stage, Spent]:
     """Sum over episodes, by stage."""
     every = list(spent)
-    return {stage: reduce(add, (one[stage] for one in every if stage in one), Spent()) for stage in STAGES}
+    return {stage: reduce(add, (one[stage] for one in every if stage in one), Spent()) for stage in _STAGES}
 
 
 def dollars_of(spent: EpisodeContexts, prices: Mapping[str, Endpoint]) -> dict[str, float | None]:
@@ -145,7 +145,7 @@ def dollars_of(spent: EpisodeContexts, prices: Mapping[str, Endpoint]) -> dict[s
         prices: The endpoint of each role whose model is the one that was called.
     """
     dollars: dict[str, float | None] = {}
-    for stage in STAGES:
+    for stage in _STAGES:
         roles = spent.spending.get(stage, {})
         known = reduce(add, roles.values(), Spent()) == spent.spent.get(stage, Spent())
         parts = [
@@ -190,8 +190,8 @@ class EpisodeContexts(BaseModel):
     conversation_id: str
     contexts: dict[str, str]
     snapshots: tuple[Snapshot, ...]
-    spent: dict[Stage, Spent]
-    spending: dict[Stage, dict[str, Spent]] = {}  # by role; records by versions before 2026-11-27 have none
+    spent: dict[_Stage, Spent]
+    spending: dict[_Stage, dict[str, Spent]] = {}  # by role; records by versions before 2026-11-27 have none
     texts: dict[str, str]
 
     @model_serializer(mode="wrap")

@@ -33,7 +33,7 @@ from beamlib.processes import at_once, tell
 
 ANSWER_PROMPT = "meme_answer"
 
-Evidence = Mapping[str, tuple[int, ...]]
+_Evidence = Mapping[str, tuple[int, ...]]
 """By question id, the messages that tell its facts: for the ceiling alone, and handed in from outside."""
 
 EpisodeRecords = dict[str, Sequence[BaseModel]]
@@ -71,7 +71,7 @@ def answer_episode(
     arms: Sequence[MemeMemory],
     parameters: ResolvedParameters,
     roster: ModelRoles,
-    evidence: Evidence,
+    evidence: _Evidence,
 ) -> dict[str, EpisodeRecords]:
     """Answer both rounds of an episode with some memories, at once where models are called."""
 
@@ -88,7 +88,7 @@ def run_episode(
     memory: MemeMemory,
     parameters: ResolvedParameters,
     roster: ModelRoles,
-    evidence: Evidence | None = None,
+    evidence: _Evidence | None = None,
 ) -> EpisodeRecords:
     """Ask both rounds of an episode with a fresh memory. A failed call is an answer with a reason and no text.
 
@@ -116,7 +116,7 @@ def run_episode(
 
 
 def _plain(
-    reading: _Reading, memory: MemeMemory, parameters: ResolvedParameters, roster: ModelRoles, evidence: Evidence
+    reading: _Reading, memory: MemeMemory, parameters: ResolvedParameters, roster: ModelRoles, evidence: _Evidence
 ) -> Iterator[tuple[Phase, list[Asked]]]:
     """A memory that reads the conversation so far, anew at each round."""
     for phase, one in reading.episode.rounds.items():

@@ -127,7 +127,7 @@ def episode_conversation(episode: Episode, sessions: int) -> Conversation:
 
 
 def message_places(episode: Episode, sessions: int) -> Mapping[int, tuple[int, int]]:
-    """By message id of `episode_conversation`: the session it is of and the first of that session's lines in it, from 0.
+    """By message id of `episode_conversation`: its session and the first of that session's lines in it, from 0.
 
     A message that was put in to complete a pair has the line beside it.
     """

@@ -259,11 +259,11 @@ class Filler:
         return "\n".join(line.content for line in self.lines if line.role == "user")
 
 
-Turn = tuple[Line, ...]
+_Turn = tuple[Line, ...]
 """A question with its answer and what follows from it: the smallest part that can stand alone."""
 
 
-def offline_conversations(domain: Domain, seed: int) -> Iterator[tuple[str, list[Turn]]]:
+def offline_conversations(domain: Domain, seed: int) -> Iterator[tuple[str, list[_Turn]]]:
     """The offline author's conversations for a domain, by name: each a list of turns.
 
     Without those in which its user gives a name, the introduction first of all: it says where they live and work too.
@@ -273,7 +273,7 @@ def offline_conversations(domain: Domain, seed: int) -> Iterator[tuple[str, list
         story = _story(parameters, domain, number)
         script = OfflineAuthor(story).script(0)
         named = re.compile("|".join(rf"\b{re.escape(part)}\b" for part in story.profile.name.split()))
-        turns: list[Turn] = []
+        turns: list[_Turn] = []
         for turn in script.all_turns:
             pairs = [(step.text, script.answer(turn, place).text) for place, step in enumerate(turn.steps)]
             lines = tuple(line for pair in pairs for line in map(Line, get_args(Role), pair))
@@ -290,13 +290,13 @@ def _story(parameters: RunParameters, domain: Domain, number: int) -> Story:
     return replace(story, timeline=Timeline(start, start + (story.timeline.end - story.timeline.start)))
 
 
-def cut(name: str, turns: Sequence[Turn], rng: random.Random) -> list[Filler]:
+def cut(name: str, turns: Sequence[_Turn], rng: random.Random) -> list[Filler]:
     """A conversation in sessions of `LEAST` to `MOST` tokens, between turns; what is shorter or longer is dropped."""
     parts = [part for part in _parts(turns, rng) if LEAST <= _tokens(part) <= MOST]
     return [Filler(f"{name}, session {number}", part) for number, part in enumerate(parts, start=1)]
 
 
-def _parts(turns: Sequence[Turn], rng: random.Random) -> Iterator[tuple[Line, ...]]:
+def _parts(turns: Sequence[_Turn], rng: random.Random) -> Iterator[tuple[Line, ...]]:
     """Turns put together until a goal is reached, drawn anew for each part, or the next one would be too many."""
     held: tuple[Line, ...] = ()
     goal = rng.randint(LEAST, _USUAL_MOST)

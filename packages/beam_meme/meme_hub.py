@@ -13,7 +13,7 @@ from beamlib.files import inside, read_json, sha256_of_file, write_json
 
 REPOSITORY = "meme-benchmark/MEME"
 EPISODES_REVISION = "03932fd33a08debf182ad01a47504024201d86f2"
-MANIFEST = "manifest.json"
+_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def download_episodes(
     for variant in variants:
         if variant not in pinned:
             raise UserError(f"{folder}: no variant {variant!r:.40} is pinned; choose of {', '.join(pinned)}.")
-    ours = read_json(folder / MANIFEST) if (folder / MANIFEST).exists() else {}
+    ours = read_json(folder / _MANIFEST) if (folder / _MANIFEST).exists() else {}
     if not ours:  # else it is a folder that was filled here
         refuse_data(folder)
     for variant in variants:
@@ -67,7 +67,7 @@ def download_episodes(
                 f"{EPISODES_REVISION[:12]}; delete the file and try again."
             )
     write_json(
-        folder / MANIFEST, {file.name: _verified(folder, file) for file in pinned.values() if _held(folder, file)}
+        folder / _MANIFEST, {file.name: _verified(folder, file) for file in pinned.values() if _held(folder, file)}
     )
     return folder
 

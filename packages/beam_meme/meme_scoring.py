@@ -39,8 +39,10 @@ FILTERED: tuple[MemeTask, ...] = ("deletion", "cascade", "absence")
 """The tasks of which only real passes count."""
 
 OVERALL = "overall"
-MEME_COLUMNS = ("memory", "task", "hop", "n", "unscored", "real", "raw", "partial", *(f"n {kind}" for kind in OUTCOME_KINDS),
-           "not known", "low", "high")  # fmt: skip
+MEME_COLUMNS = (
+    "memory", "task", "hop", "n", "unscored", "real", "raw", "partial", *(f"n {kind}" for kind in OUTCOME_KINDS),
+    "not known", "low", "high",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval
 from beamlib.text import money, token_counter
 
-PROTOCOL = (
+_PROTOCOL = (
     "exact recall by containment, the other tasks by the judge; a cascade, absence or deletion counts only if the "
     "value was known before the change; overall is the plain mean of the six tasks"
 )
-PUBLISHED = "published"
+_PUBLISHED = "published"
 OURS = "this run"
 USED = ("ingest", "maintenance", "retrieval", "answer")
 """The stages that spend tokens."""
@@ -74,7 +74,7 @@ def meme_basis(
     overall = scores[scores["task"] == OVERALL]
     asked = overall["n"] + overall["unscored"]
     return Footer(
-        protocol=f"MEME: {PROTOCOL}",
+        protocol=f"MEME: {_PROTOCOL}",
         judge=judge,
         reader=reader,
         data_revision=f"{data} (a conversation is an episode)",
@@ -101,7 +101,7 @@ def results_table(scores: pd.DataFrame, basis: Footer, *, filtered: bool = True)
         return _unfiltered(scores, basis)
     names = [SHORT[task] for task in TASKS]
     order = [*TASKS, OVERALL]
-    rows = [(PUBLISHED, row["system"], *(_printed(row[name]) for name in (*names, "overall"))) for row in _published()]
+    rows = [(_PUBLISHED, row["system"], *(_printed(row[name]) for name in (*names, "overall"))) for row in _published()]
     for memory, own in _by_memory(scores):
         rows.append((OURS, memory, *(_share(own[task, 0]) for task in order)))
     cells = pd.DataFrame(rows, columns=["", "System", *names, "Overall"])
@@ -215,7 +215,7 @@ def episode_cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]
     for row in _published():
         if row["inference_dollars"]:
             ingest, inference = float(row["ingest_dollars"] or 0), float(row["inference_dollars"])
-            rows.append((PUBLISHED, row["system"], [ingest, None, inference], ingest + inference, None))
+            rows.append((_PUBLISHED, row["system"], [ingest, None, inference], ingest + inference, None))
     for memory, episodes in dollars.items():
         means = [_mean_cost(episodes, stages) for stages in (("ingest",), ("maintenance",), ("retrieval", "answer"))]
         known = [part for part in means if part is not None]
@@ -223,17 +223,17 @@ def episode_cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]
         rows.append((OURS, memory, means, whole, None if whole is None else whole * len(episodes)))
     cheapest = {
         block: min((whole for own, _, _, whole, _ in rows if own == block and whole), default=None)
-        for block in (PUBLISHED, OURS)
+        for block in (_PUBLISHED, OURS)
     }
     cells = pd.DataFrame(
         [
             (
                 block,
                 system,
-                *(_dollars(part, NOTHING if block == PUBLISHED else "unknown") for part in parts),
+                *(_dollars(part, NOTHING if block == _PUBLISHED else "unknown") for part in parts),
                 _dollars(whole),
                 f"{whole / least:.1f}" if whole and (least := cheapest[block]) else NOTHING,
-                _dollars(total, NOTHING if block == PUBLISHED else "unknown"),
+                _dollars(total, NOTHING if block == _PUBLISHED else "unknown"),
             )
             for block, system, parts, whole, total in rows
         ],

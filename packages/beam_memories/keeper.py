@@ -47,7 +47,7 @@ def _end_all(*_: object) -> None:
         os._exit(128 + signal.SIGTERM)
 
 
-def main(command: list[str]) -> int:
+def _main(command: list[str]) -> int:
     """Return the exit code of `command` once none of its processes is left; 128 plus the number of a fatal signal."""
     signal.signal(signal.SIGTERM, _end_all)
     if sys.platform == "linux":
@@ -70,4 +70,4 @@ def main(command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(_main(sys.argv[1:]))

@@ -30,7 +30,7 @@ from beamlib.memory import Memory, RetrievedContext
 from beamlib.params import EVOLVING, listed_memories
 from beamlib.text import WORDS, TokenCounter
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 
 LARGEST_REPLY = 16 * 2**20
 """Bytes of one recollection: four million tokens, more than any reader accepts."""
@@ -254,7 +254,7 @@ class OwnMemory:
         self._losses = 0
         return context
 
-    def _repeat_if_lost(self, request: Callable[[], Value]) -> Value:
+    def _repeat_if_lost(self, request: Callable[[], _Value]) -> _Value:
         if self._losses >= _MOST_LOSSES:
             raise ModelError(f"{self.name}: not asked, {self._losses} processes were lost ({self._loss})", Outcome.LOST)
         try:
@@ -264,7 +264,7 @@ class OwnMemory:
                 raise
         return self._request(request)
 
-    def _request(self, request: Callable[[], Value]) -> Value:
+    def _request(self, request: Callable[[], _Value]) -> _Value:
         """Make a request of a process that has read the conversation."""
         try:
             if self._process is None and self._conversation is not None and request != self._read:

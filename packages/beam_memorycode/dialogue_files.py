@@ -26,7 +26,7 @@ from beamlib.files import to_json, write_json
 
 DATASET = "dataset"
 TEMPLATES, TEXTS = "templates.jsonl.gz", "texts.jsonl.gz"
-NOTHING = -1
+_NOTHING = -1
 """Stands in the files where a session has no instruction, or no filler."""
 
 PUBLISHED_REVISION = "Cohere-Labs-Community/MemoryCode@1ab87e1, 360 dialogues"
@@ -82,7 +82,7 @@ class _TextLine(_Strict):
 
 
 def _mention(value: Any) -> Any:
-    if value == NOTHING or (isinstance(value, list) and [type(part) for part in value] == [int, int]):
+    if value == _NOTHING or (isinstance(value, list) and [type(part) for part in value] == [int, int]):
         return value
     raise ValueError("not [id, value index]")
 
@@ -132,11 +132,11 @@ def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -
         raise UserError(
             f"{where}: of history_regex and history_eval_query the last session has only one; add the other."
         )
-    fillers = [None if filler == NOTHING else filler for filler in file.fillers[:count]]
+    fillers = [None if filler == _NOTHING else filler for filler in file.fillers[:count]]
     sessions = [
         _session(
             session,
-            tuple(Mention(*entry) for entry in mentions or () if entry != NOTHING),
+            tuple(Mention(*entry) for entry in mentions or () if entry != _NOTHING),
             filler,
             session.text if texts is None else texts[place],
             f"{where}: sessions.{place}",
@@ -188,9 +188,9 @@ def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
     return {
         "context": asdict(dialogue.context),
         "instructions": [
-            [list(astuple(mention)) for mention in session.mentions] or [NOTHING] for session in dialogue.sessions
+            [list(astuple(mention)) for mention in session.mentions] or [_NOTHING] for session in dialogue.sessions
         ],
-        "fillers": [NOTHING if session.filler is None else session.filler for session in dialogue.sessions],
+        "fillers": [_NOTHING if session.filler is None else session.filler for session in dialogue.sessions],
         "sessions": sessions,
     }
 

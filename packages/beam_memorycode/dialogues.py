@@ -119,7 +119,7 @@ class Dialogue:
         return f"dialogue_{self.id}"
 
 
-SUITE = "MemoryCode"
+_SUITE = "MemoryCode"
 
 
 def dialogue_as_conversation(dialogue: Dialogue) -> Conversation:
@@ -147,8 +147,8 @@ def dialogue_as_conversation(dialogue: Dialogue) -> Conversation:
     content = [[message.content for turn in batch.turns for message in turn.messages] for batch in batches]
     return Conversation(
         id=dialogue.name,
-        size=SUITE,
-        seed=Seed(category="coding", title=SUITE),
+        size=_SUITE,
+        seed=Seed(category="coding", title=_SUITE),
         batches=tuple(batches),
         sha256=sha256(to_json(content)),
     )

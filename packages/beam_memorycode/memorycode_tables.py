@@ -22,7 +22,7 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 
-PROTOCOL = "Scored by rules on parsed code; an answer counts by the mean share of applicable rules that it follows."
+_PROTOCOL = "Scored by rules on parsed code; an answer counts by the mean share of applicable rules that it follows."
 
 _TABLE4_NOTES = (
     "Percent ± standard error over dialogues. Published rows: 360 dialogues, 210 of them short and 150 long.",
@@ -112,7 +112,7 @@ def _table(title: str, lead: Sequence[str], rows: Sequence[Sequence[str]], foote
 def _footer(models: Sequence[ScoredModel], revision: str) -> tuple[str, ...]:
     stand_in = [model.name for model in models if model.offline]
     warning = (f"Answers of {', '.join(stand_in)}: {OFFLINE_NAME}.",) if stand_in else ()
-    return (*warning, PROTOCOL, f"Data: {revision}.", *(note for model in models for note in model.notes))
+    return (*warning, _PROTOCOL, f"Data: {revision}.", *(note for model in models for note in model.notes))
 
 
 def _mean(summary: Summary) -> str:

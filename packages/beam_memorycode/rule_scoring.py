@@ -105,7 +105,7 @@ class ScoredAnswer:
         return Fraction(failed == 0) if variant.all_at_once else Fraction(passed, passed + failed)
 
 
-MOST_KEPT = 40_000_000
+_MOST_KEPT = 40_000_000
 """Characters of answers whose groups are kept, more than a published model wrote; groups can take ten times as much."""
 
 
@@ -121,7 +121,7 @@ class _Kept:
 class Scorer:
     """Score answers by one reading.
 
-    Groups are cached, as instruction answers repeat often: those last used, up to `MOST_KEPT` characters of answers.
+    Groups are cached, as instruction answers repeat often: those last used, up to `_MOST_KEPT` characters of answers.
     """
 
     reading: ScoringRule = AS_RELEASED
@@ -135,7 +135,7 @@ class Scorer:
             groups = self._groups(answer)
             kept.characters += len(answer)
         kept.groups[answer] = groups  # now the last
-        while kept.characters > MOST_KEPT:
+        while kept.characters > _MOST_KEPT:
             oldest = next(iter(kept.groups))
             del kept.groups[oldest]
             kept.characters -= len(oldest)

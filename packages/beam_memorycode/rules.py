@@ -118,7 +118,7 @@ class ScoringRule:
 AS_RELEASED = ScoringRule()
 
 
-Matches = Callable[[str], bool]
+_Matches = Callable[[str], bool]
 
 # `^x_.*`, `.*_x$`, `.*chx.*` and `.*\d$`, with any word in the place of theirs.
 _PLAIN = re.compile(r"(?:\^\w+\.\*|\.\*\w+\$|\.\*\w+\.\*|\.\*\\d\$)", re.ASCII)
@@ -140,7 +140,7 @@ MOST_OF_A_PATTERN = 1_000
 
 
 @lru_cache(maxsize=4096)
-def matcher(pattern: str) -> Matches:
+def matcher(pattern: str) -> _Matches:
     """Return a function that matches a name with `pattern` from its beginning on (`re.match`), in linear time.
 
     A pattern that is no regular expression, or needs backtracking (a look-around, a back-reference), is a `UserError`.
@@ -177,7 +177,7 @@ def rule_verdict(rule: Rule, groups: Groups, reading: ScoringRule = AS_RELEASED)
     return RuleVerdict.PASS if _holds(rule, own, reading.every_name) else RuleVerdict.FAIL
 
 
-def _holds(rule: Rule, groups: tuple[Group, ...], every_name: bool) -> bool:
+def _holds(rule: Rule, groups: tuple[_Group, ...], every_name: bool) -> bool:
     condition = rule.condition
     if isinstance(condition, bool):
         return all(bool(group) is condition for group in groups)
@@ -263,8 +263,8 @@ def _too_deep(tree: ast.AST) -> bool:
     return True
 
 
-Group = tuple[str, ...]
-Groups = Mapping[RuleKind, tuple[Group, ...]]
+_Group = tuple[str, ...]
+Groups = Mapping[RuleKind, tuple[_Group, ...]]
 
 _BLOCKS = ("finalbody", "orelse", "handlers", "cases", "body")
 _COMPOUND = (
@@ -283,7 +283,7 @@ _METHOD_KINDS: tuple[RuleKind, ...] = (
 
 def objects(tree: ast.Module, code: str, reading: ScoringRule = AS_RELEASED) -> Groups:
     """Return the groups of every kind in `code`, whose syntax tree is `tree`."""
-    groups: dict[RuleKind, list[Group]] = {kind: [] for kind in RULE_KINDS}
+    groups: dict[RuleKind, list[_Group]] = {kind: [] for kind in RULE_KINDS}
     modules: list[str] = []
     for node, in_class in _statements(tree):
         if isinstance(node, ast.ClassDef):
@@ -325,7 +325,7 @@ def _statements(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _add_function(
-    all_groups: dict[RuleKind, list[Group]], node: ast.FunctionDef, in_class: bool, loose_attributes: bool
+    all_groups: dict[RuleKind, list[_Group]], node: ast.FunctionDef, in_class: bool, loose_attributes: bool
 ) -> None:
     if in_class and node.name == "__init__":
         all_groups["attribute"].append(tuple(_attributes(node, loose_attributes)))
@@ -354,7 +354,7 @@ def _documented(node: ast.FunctionDef) -> bool:
     return bool(first.strip()) or any(more)
 
 
-def _decorators(node: ast.FunctionDef | ast.ClassDef) -> Group:
+def _decorators(node: ast.FunctionDef | ast.ClassDef) -> _Group:
     """Return the last part of each decorator's name: `@a.b(c)` gives `b`; a decorator without a name is left out."""
     names = []
     for decorator in node.decorator_list:

@@ -25,7 +25,7 @@ from beamlib.params import RunParameters
 
 TASK, NOTEBOOK = MEMORYCODE, "10_memorycode"
 
-ENOUGH = 1
+_ENOUGH = 1
 """Dialogues of each number of sessions that the stand-in answers about where nothing else is asked for: what it shows
 is that the way is whole, and it takes most of a minute for these twelve."""
 
@@ -102,9 +102,9 @@ def check_data(place: Path) -> None:
 def shown_dialogues(items: Sequence[LoadedDialogue], parameters: RunParameters) -> list[LoadedDialogue]:
     """Choose those with texts, at most `conversations` of each number of sessions; raise `UserError` where none has.
 
-    Where `conversations` is 0, a model is asked about all, and the stand-in about `ENOUGH`.
+    Where `conversations` is 0, a model is asked about all, and the stand-in about `_ENOUGH`.
     """
-    most = parameters.conversations or (0 if parameters.models else ENOUGH)
+    most = parameters.conversations or (0 if parameters.models else _ENOUGH)
     shown = [item for item in choose_dialogues(items, most) if item.dialogue.has_texts]
     if not shown:
         raise UserError(
@@ -113,7 +113,7 @@ def shown_dialogues(items: Sequence[LoadedDialogue], parameters: RunParameters) 
     return shown
 
 
-def memorycode_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
+def shown_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
     """Plan the questions about the dialogues in `parameters.memorycode`, in all setups."""
     items = shown_dialogues(load_dialogues(Path(parameters.memorycode)), parameters)
     return {"": _plan(items, parameters)}

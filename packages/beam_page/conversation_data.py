@@ -30,7 +30,7 @@ from beamlib.scoring.event_ordering import is_order_nugget
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED, released_reply, released_score
 from beamlib.scoring.records import Alignment, Judgement
 
-WHOLE = 700_000
+_WHOLE = 700_000
 """Characters of a conversation up to which the page shows all of it; of a longer one, what questions need."""
 AROUND = 3
 """Messages before and after a cited one that are shown with it."""
@@ -262,7 +262,7 @@ def _messages(
 ) -> dict[str, Any]:
     """Select the messages to show: all of a short conversation, else cited ones, neighbours and those in contexts."""
     everything = conversation.messages
-    whole = sum(len(message.content) for message in everything) <= WHOLE
+    whole = sum(len(message.content) for message in everything) <= _WHOLE
     needed = {
         i + step for probe_gold in gold.values() for i in probe_gold.evidence for step in range(-AROUND, AROUND + 1)
     }

@@ -20,7 +20,7 @@ from beamlib.places import from_root
 from beamlib.processes import as_they_end, process_pool
 from beamlib.report.long_frame import ability_label
 
-FORMAT = 1
+_FORMAT = 1
 _KEYS = "keys.json"  # of the data files, by number
 
 
@@ -113,7 +113,7 @@ def _index(run: RunFolder, parts: Sequence[ConversationData], numbers: Headlines
     for name, own in series.items():
         own["spent"] = _sum([part.spent[name] for part in parts if name in part.spent])
     return {
-        "format": FORMAT,
+        "format": _FORMAT,
         "name": run.folder.name,
         "protocol": protocol,
         "protocols": [[name, scoring.caption] for name, scoring in protocols_of(run.arms).items()],

@@ -30,7 +30,7 @@ _TAGS = frozenset(
     ["br", "caption", "details", "figcaption", "figure", "strong", "summary"]  # of table.html.j2, as the next ones
 ).union(["table", "tbody", "td", "th", "thead", "tr"])
 _ATTRIBUTES = {"figure": ["class"], "tr": ["class"], "th": ["scope", "colspan", "rowspan"]}
-ALL = "all"
+_ALL = "all"
 _OTHERS = {"memorycode": "MemoryCode", "meme": "MEME"}
 FIELD = "field"
 """The part of what others published about BEAM: notebooks 12 and 13."""
@@ -44,7 +44,7 @@ _OF_DATA = re.compile(r"messages_length|questions_length|table3_|table7_")
 
 
 @dataclass(frozen=True)
-class Section:
+class _Section:
     """A section: a tier with its backbone, all sizes, another benchmark, or `published`.
 
     Attributes:
@@ -60,22 +60,22 @@ class Section:
     configuration: str = ""
 
 
-def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[Section]:
+def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[_Section]:
     """List the sections of a run: all sizes, tiers, other benchmarks, published values; `notes` by part."""
     folder = run.folder
     there = {path.name for kind in ("tables", "figures", "notebooks") for path in folder.glob(f"{kind}/*")}
-    tiers = sorted({arm.part for arm in run.arms} | (there - {ALL, PUBLISHED, FIELD, *_OTHERS}), key=_tier)
-    names = [ALL, *tiers, *(name for name in _OTHERS if name in there), PUBLISHED]
+    tiers = sorted({arm.part for arm in run.arms} | (there - {_ALL, PUBLISHED, FIELD, *_OTHERS}), key=_tier)
+    names = [_ALL, *tiers, *(name for name in _OTHERS if name in there), PUBLISHED]
     sections = []
     for part in names:
         arms = [arm for arm in run.arms if arm.part == part and arm.manifest]
         missed = {key: why for arm in arms if arm.manifest for key, why in arm.manifest.left_out.items()}
         note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else "", *_origins(arms)]))
         configuration = stated(arm.manifest.configuration for arm in arms if arm.manifest)
-        title = {ALL: "All sizes", PUBLISHED: "Published values", **_OTHERS}.get(part) or _titled(part)
+        title = {_ALL: "All sizes", PUBLISHED: "Published values", **_OTHERS}.get(part) or _titled(part)
         pages = sorted(folder.glob(f"notebooks/{part}/*.html"))
         if arms or part in there or notes.get(part):
-            sections.append(Section(part, pages, title, note, configuration))
+            sections.append(_Section(part, pages, title, note, configuration))
     return sections
 
 
@@ -97,7 +97,7 @@ def _titled(part: str) -> str:
     return " · ".join(filter(None, [size.upper(), backbone])) if size.upper() in SIZES else part
 
 
-def shown_section(folder: Path, section: Section) -> dict[str, Any]:
+def shown_section(folder: Path, section: _Section) -> dict[str, Any]:
     """Return a section for the template. `late` are figures and tables about the data, shown last."""
     part = section.part
     costs = folder / part / "costs.json"
@@ -130,7 +130,7 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
 
 def _put_together(folder: Path) -> set[str]:
     """Return the parts that the joined tables and figures cover, by their records."""
-    records = [read_json(path) for path in sorted((folder / "figures" / ALL).glob("*.json"))]
+    records = [read_json(path) for path in sorted((folder / "figures" / _ALL).glob("*.json"))]
     return {arm.partition("/")[0] for record in records for arm in record["inputs"].get("judgements", {})}
 
 
@@ -139,8 +139,8 @@ def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
 
     Joined ones contain a tier's rows and bars, unless it was left out. Published values of all sizes are in one part.
     """
-    together = part != ALL and part in _put_together(folder)
-    shared = {path.stem for path in (folder / kind / ALL).glob(f"*{ending}")} if together else set()
+    together = part != _ALL and part in _put_together(folder)
+    shared = {path.stem for path in (folder / kind / _ALL).glob(f"*{ending}")} if together else set()
     return [
         path
         for path in sorted((folder / kind / part).glob(f"*{ending}"), key=_number)
@@ -151,7 +151,7 @@ def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
 
 def top_figures(folder: Path, *, released: bool) -> list[dict[str, Any]]:
     """List Figures 4, which shows most at a glance, 5 and 3: of the released benchmark, or of the run's tiers."""
-    place = folder / "figures" / (PUBLISHED if released else ALL)
+    place = folder / "figures" / (PUBLISHED if released else _ALL)
     paths = (sorted(place.glob(f"figure{number}*{_RELEASED * released}.json")) for number in (4, 5, 3))
     return [_figure(folder, path) for own in paths for path in own[:1]]
 
@@ -159,7 +159,7 @@ def top_figures(folder: Path, *, released: bool) -> list[dict[str, Any]]:
 def field_section(folder: Path) -> dict[str, Any] | None:
     """Build the section on published results about BEAM, if the run has it."""
     pages = sorted(folder.glob(f"notebooks/{FIELD}/*.html"))
-    shown = shown_section(folder, Section(FIELD, pages, "What others published about BEAM"))
+    shown = shown_section(folder, _Section(FIELD, pages, "What others published about BEAM"))
     answer = folder / "tables" / FIELD / _ANSWER
     answers = read_json(answer) if answer.exists() else {}
     lead = [figure for figure in shown["figures"] if figure["csv"].endswith("/field_systems.csv")]

@@ -20,7 +20,7 @@ from beamlib.params import ADAPTERS
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class _Rule:
     """Calls per pair, the tokens that each has beside the pair's text, and those of its reply; requests for vectors."""
 
     calls: int
@@ -29,10 +29,10 @@ class Rule:
     vectors: int
 
 
-RULES: Mapping[str, Rule] = {
-    "mem0": Rule(calls=1, tokens=5_400, output=200, vectors=2),
-    "langmem": Rule(calls=1, tokens=400, output=200, vectors=2),
-    "graphiti": Rule(calls=5, tokens=900, output=120, vectors=4),
+RULES: Mapping[str, _Rule] = {
+    "mem0": _Rule(calls=1, tokens=5_400, output=200, vectors=2),
+    "langmem": _Rule(calls=1, tokens=400, output=200, vectors=2),
+    "graphiti": _Rule(calls=5, tokens=900, output=120, vectors=4),
 }
 
 

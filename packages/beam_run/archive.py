@@ -41,7 +41,7 @@ from beamlib.files import (
 )
 from beamlib.llm.call_store import CallStore, StoredCall
 
-FORMAT = 1
+_FORMAT = 1
 LIST = "archive.json"
 TOTAL_LIMIT = 64 << 30
 """Bytes an archive may hold, unpacked."""
@@ -225,7 +225,7 @@ def _pack(sources: Mapping[str, Path], target: Path) -> None:
             )
         with _disk(path):
             files[name] = _Member(size=path.stat().st_size, sha256=sha256_of_file(path))
-    head = json.dumps(_List(format=FORMAT, files=files).model_dump(), indent=1).encode()
+    head = json.dumps(_List(format=_FORMAT, files=files).model_dump(), indent=1).encode()
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     with (
         target.open("wb") as raw,
@@ -355,10 +355,10 @@ def _read_list(unpacked: _Unpacked, most: int) -> dict[str, _Member]:
         raise _broken(archive, f"its list '{LIST}' is {size} bytes long")
     try:
         value: Any = parse_json(unpacked.exactly(size).decode())
-        if isinstance(value, dict) and value.get("format") != FORMAT:
+        if isinstance(value, dict) and value.get("format") != _FORMAT:
             raise UserError(
                 f"{archive}: an archive of format {value.get('format')!r:.40} where this version of beamlib reads "
-                f"{FORMAT}; read it with the version that wrote it."
+                f"{_FORMAT}; read it with the version that wrote it."
             )
         files = _List.model_validate(value).files
     except (ValueError, ValidationError):

@@ -87,7 +87,7 @@ def named_settings(items: Sequence[str] | None) -> dict[str, object]:
     return found
 
 
-OFFLINE = "offline"
+_OFFLINE = "offline"
 """What `--models` says where no model is to be called."""
 
 
@@ -121,7 +121,7 @@ class Endpoints:
             raise UserError("--key-variable: it goes with --base-url; a models file names the variables of its roles.")
         if self.file is not None and self.model:
             raise UserError("--model: it goes with --base-url; a models file names the models of its readers.")
-        if self.file == Path(OFFLINE):
+        if self.file == Path(_OFFLINE):
             return ""
         if self.file is not None:
             load_models(self.file)

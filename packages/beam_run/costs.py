@@ -19,8 +19,8 @@ from beamlib.llm.stored_model import CallStore, Totals
 from beamlib.params import RunParameters
 from beamlib.text import cost_in_words, count, money
 
-Stage = Literal["memory reading", "answering", "judging"]
-COST_STAGES: tuple[Stage, ...] = ("memory reading", "answering", "judging")
+_Stage = Literal["memory reading", "answering", "judging"]
+COST_STAGES: tuple[_Stage, ...] = ("memory reading", "answering", "judging")
 
 _READING = (
     "episodic_keys", "scratchpad_notes", "scratchpad_compress", "file_memory_ingest", "wiki_compile",
@@ -34,7 +34,7 @@ class Row(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    stage: Stage
+    stage: _Stage
     role: str
     step: str
     model: str
@@ -166,7 +166,7 @@ def compact(number: float) -> str:
     return f"{number / 1_000:.0f}K" if number >= 10_000 else f"{number:,.0f}"
 
 
-def cost_stage(role: str, step: str) -> Stage:
+def cost_stage(role: str, step: str) -> _Stage:
     """Return the stage of a call. The noise filter belongs to answering: it is called for every question."""
     if role in _JUDGING_ROLES:
         return "judging"

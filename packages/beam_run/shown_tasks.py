@@ -31,7 +31,7 @@ USUAL = ROOT / "data"
 """Where the data of a suite are looked for, by its name, when none are given."""
 
 
-class Study(Protocol):
+class _Study(Protocol):
     """The module of a benchmark that says what its notebook shows."""
 
     TASK: Task
@@ -44,9 +44,9 @@ class Study(Protocol):
         """What is asked about the data that the parameters name, by variant."""
 
 
-def study_of(name: str) -> Study:
+def study_of(name: str) -> _Study:
     """The study of a benchmark; imported here, as most runs show none."""
-    return cast(Study, import_module(f"beam_{name}.study"))
+    return cast(_Study, import_module(f"beam_{name}.study"))
 
 
 def find_data(name: str, given: Path | None) -> str:

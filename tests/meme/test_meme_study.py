@@ -192,10 +192,10 @@ def dollars_by_hand(path: Path) -> float:
 
 
 def estimates(parameters: RunParameters) -> list[Any]:
-    return [estimate_plan(plan, quiet=True) for plan in meme_study.meme_plans(parameters).values()]
+    return [estimate_plan(plan, quiet=True) for plan in meme_study.shown_plans(parameters).values()]
 
 
 @pytest.mark.usefixtures("few")
 def test_a_generated_set_asks_no_model(tmp_path: Path) -> None:
-    plans = meme_study.meme_plans(given(tmp_path, models="models.yaml", backbone="one"))
+    plans = meme_study.shown_plans(given(tmp_path, models="models.yaml", backbone="one"))
     assert {plan.parameters.models for plan in plans.values()} == {""}

@@ -21,17 +21,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
-PROTOCOL = 1
+_PROTOCOL = 1
 _LOST = r"Connect(ion)?Error$|Connection(Closed|Lost)|Timeout(Error|Exception)?$|ServiceUnavailable$"
 _NO_DATE = "2024-01-01"  # where a conversation has none: a day like another, the same in every replay
 
-Message = dict[str, Any]
+_Message = dict[str, Any]
 
 
 class Adapter(Protocol):
     """What a module `<name>_memory` has under the name `Adapter`; it is made of what `hello` says."""
 
-    def add(self, messages: list[Message], when: datetime) -> None:
+    def add(self, messages: list[_Message], when: datetime) -> None:
         """Take in a user's message and its answer."""
 
     def recall(self, question: str) -> tuple[str, list[int]]:
@@ -79,7 +79,7 @@ class _Server:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["method"] == "hello":
             self._adapter = importlib.import_module(f"{self._name}_memory").Adapter(request["api"], request["folder"])
-            return {"protocol": PROTOCOL}
+            return {"protocol": _PROTOCOL}
         assert self._adapter is not None, "hello comes first"
         if request["method"] == "ingest":
             messages = request["messages"]

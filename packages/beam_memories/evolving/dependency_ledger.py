@@ -59,7 +59,7 @@ def same_subject(first: Sequence[str], second: Sequence[str]) -> float:
     return len(first_stems & second_stems) / len(first_stems | second_stems)
 
 
-def spoken_of(name: Sequence[str], text: frozenset[str]) -> float:
+def _spoken_of(name: Sequence[str], text: frozenset[str]) -> float:
     """Return the share of a name's stems that a text's stems contain."""
     return sum(stem in text for stem in name) / len(name) if name else 0.0
 
@@ -70,16 +70,16 @@ def same_value(first: str, second: str) -> bool:
     return f" {first_words} " in f" {second_words} " or f" {second_words} " in f" {first_words} "
 
 
-Kind = Literal["told", "follows", "uncertain", "deleted"]
+_Kind = Literal["told", "follows", "uncertain", "deleted"]
 _MOST_STATES = 200  # of one subject; the oldest but the first go
 _ABOUT = 0.5  # share of a name's words that a question must hold
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class _State:
     """The value of a subject from `date` on, based on messages `ids`; a change of `source` caused it."""
 
-    kind: Kind
+    kind: _Kind
     value: str
     date: str
     ids: tuple[int, ...]
@@ -92,10 +92,10 @@ class LedgerSubject:
 
     name: str
     key: tuple[str, ...]
-    states: list[State] = field(default_factory=list)
+    states: list[_State] = field(default_factory=list)
 
     @property
-    def now(self) -> State | None:
+    def now(self) -> _State | None:
         return self.states[-1] if self.states else None
 
     @property
@@ -110,7 +110,7 @@ class LedgerSubject:
 
 
 @dataclass(slots=True, eq=False)
-class Dependency:
+class _Dependency:
     """`dependent` depends on `source`. With a `value`, the dependent takes it when the source changes to `when`.
 
     An empty `when` means any change. A dependency that has taken effect is `spent`.
@@ -129,7 +129,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.subjects: list[LedgerSubject] = []
-        self.dependencies: list[Dependency] = []
+        self.dependencies: list[_Dependency] = []
         self._by_words: dict[frozenset[str], LedgerSubject] = {}
         self._by_last: dict[str, list[LedgerSubject]] = {}
 
@@ -161,22 +161,22 @@ class Ledger:
         before = subject.now
         if before is not None and before.value and same_value(before.value, value) and before.kind != "uncertain":
             if before.kind == "follows":  # the expected value has now been stated
-                subject.states[-1] = State("told", value, before.date, (*before.ids, *ids))
+                subject.states[-1] = _State("told", value, before.date, (*before.ids, *ids))
             return
         known = before is not None and before.kind != "deleted"
-        _add(subject, State("told", value, date, ids))
+        _add(subject, _State("told", value, date, ids))
         settled = before is not None and before.kind == "uncertain" and not changed
         if changed or (known and not settled):
             self._apply(subject, value, date, ids)
 
     def depend(self, name: str, source: str, when: str, value: str, ids: tuple[int, ...]) -> None:
-        """Record that `name` depends on `source`, as `Dependency` describes."""
+        """Record that `name` depends on `source`, as `_Dependency` describes."""
         dependent, on = self._subject(name), self._subject(source)
         if dependent is None or on is None or dependent is on:
             return
         same = [one for one in self.dependencies if one.dependent is dependent and one.source is on]
         if not any((one.when, one.value, one.spent) == (when, value, False) for one in same):
-            self.dependencies.append(Dependency(dependent, on, when, value, ids))
+            self.dependencies.append(_Dependency(dependent, on, when, value, ids))
 
     def _apply(self, source: LedgerSubject, value: str, date: str, ids: tuple[int, ...]) -> None:
         """Pass a change of `source` on to its dependents and from them on, once to each."""
@@ -191,13 +191,13 @@ class Ledger:
                 rule = _rule(dependencies, became)
                 if rule is not None:
                     rule.spent = True
-                    _add(dependent, State("follows", rule.value, date, rests, changed.name))
+                    _add(dependent, _State("follows", rule.value, date, rests, changed.name))
                 else:
-                    _add(dependent, State("uncertain", "", date, rests, changed.name))
+                    _add(dependent, _State("uncertain", "", date, rests, changed.name))
                 waiting.append((dependent, rule.value if rule else "", rests))
 
-    def _hanging_on(self, source: LedgerSubject) -> Iterator[tuple[LedgerSubject, list[Dependency]]]:
-        found: dict[int, list[Dependency]] = {}
+    def _hanging_on(self, source: LedgerSubject) -> Iterator[tuple[LedgerSubject, list[_Dependency]]]:
+        found: dict[int, list[_Dependency]] = {}
         for one in self.dependencies:
             if one.source is source:
                 found.setdefault(id(one.dependent), []).append(one)
@@ -215,7 +215,7 @@ class Ledger:
             return name, [value] if value else []
         values = [state.value for state in subject.states if state.value] + ([value] if value else [])
         for one in [subject, *self._namesakes(subject, values)]:
-            one.states = [State("deleted", "", date, ids)]
+            one.states = [_State("deleted", "", date, ids)]
             self.dependencies = [each for each in self.dependencies if each.dependent is not one]
         return subject.name, list(dict.fromkeys(values))
 
@@ -251,17 +251,17 @@ class Ledger:
 
     @staticmethod
     def _share(subject: LedgerSubject, words: frozenset[str]) -> float:
-        by_value = spoken_of(subject_stems(subject.value[:200]), words) if subject.value else 0.0
-        return max(spoken_of(subject.key, words), by_value if by_value == 1 else 0.0)
+        by_value = _spoken_of(subject_stems(subject.value[:200]), words) if subject.value else 0.0
+        return max(_spoken_of(subject.key, words), by_value if by_value == 1 else 0.0)
 
 
-def _add(subject: LedgerSubject, state: State) -> None:
+def _add(subject: LedgerSubject, state: _State) -> None:
     subject.states.append(state)
     if len(subject.states) > _MOST_STATES:
         del subject.states[1]
 
 
-def _rule(dependencies: Sequence[Dependency], became: str) -> Dependency | None:
+def _rule(dependencies: Sequence[_Dependency], became: str) -> _Dependency | None:
     """Return the newest dependency that applies when its source changes to `became`."""
     told = [dependency for dependency in reversed(dependencies) if dependency.value and became]
     named = [dependency for dependency in told if dependency.when and same_value(dependency.when, became)]
@@ -287,7 +287,7 @@ def state_line(subject: LedgerSubject) -> str:
     return f"{subject.name}: {now.value}" + (f" ({'; '.join(since)})" if since else "")
 
 
-def _because(state: State) -> str:
+def _because(state: _State) -> str:
     return f", as was said to follow when {state.source} changes" if state.kind == "follows" else ""
 
 
@@ -295,11 +295,11 @@ def _on(date: str, word: str) -> str:
     return f"{word}{date}" if date else ""
 
 
-def _history(states: Sequence[State]) -> str:
+def _history(states: Sequence[_State]) -> str:
     told = [f"{state.value}{_on(state.date, ' from ')}" for state in states if state.value]
     return ", then ".join(told)
 
 
-def _before_last_value(states: Sequence[State]) -> list[State]:
+def _before_last_value(states: Sequence[_State]) -> list[_State]:
     valued = [state for state in states if state.value]
     return valued[:-1]

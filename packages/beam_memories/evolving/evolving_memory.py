@@ -36,7 +36,7 @@ def sessions_of(conversation: Conversation) -> Sequence[SessionRead]:
     ]
 
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 _LEAST = 4_000
 
 
@@ -90,7 +90,7 @@ class Gaps:
         self.made = 0
         self.lost = 0
 
-    def attempt(self, work: Callable[[], Value], prompt: Prompt) -> Value | None:
+    def attempt(self, work: Callable[[], _Value], prompt: Prompt) -> _Value | None:
         """Run `work`, a step by `prompt`; return None where its call failed permanently.
 
         Raises:

@@ -18,7 +18,7 @@ from beamlib.llm.model import Prompt, run
 from beamlib.memory.budget import fit_pairs, shorten
 from beamlib.memory.protocol import Passage, RetrievedContext
 
-INDEX = "index.md"
+_INDEX = "index.md"
 _MOST_TITLE = 120  # characters
 _MOST_PAGES = 12  # that one question is given
 
@@ -88,7 +88,7 @@ class Wiki(EvolvingMemory):
         """Return the logs, the pages under `pages-`, and the index."""
         logs = {f"log-{number:05}.md": text for number, text in enumerate(self._logs)}
         pages = {f"pages-{name}": text for name, text in self._pages.texts.items()}
-        return {**logs, **pages, INDEX: self._index()}
+        return {**logs, **pages, _INDEX: self._index()}
 
 
 def _title(text: str) -> str:

@@ -39,7 +39,7 @@ RECONNECT = 60.0
 """Seconds to wait for a scheduler or for workers that are gone."""
 
 
-class Said(deque[str]):
+class _Said(deque[str]):
     """Progress messages of workers, with the interface of a process pool's queue."""
 
     def empty(self) -> bool:
@@ -55,7 +55,7 @@ class ClusterPool:
     """Tasks on the workers of `client`, at most `size` at a time: they share an endpoint's concurrency."""
 
     def __init__(self, client: Client, order: TaskOrder, size: int, calls: Path | None) -> None:
-        self.size, self.told = size, Said(maxlen=100)
+        self.size, self.told = size, _Said(maxlen=100)
         self._client, self._order, self._calls = client, order, calls
         self._waiting: deque[tuple[Future[Any], Callable[[Any], Any], Any, int]] = deque()
         self._running: dict[DaskFuture, tuple[Future[Any], Callable[[Any], Any], Any, int]] = {}
@@ -97,8 +97,8 @@ class ClusterPool:
                 return
 
     def _begin(self, future: Future[Any], work: Callable[[Any], Any], part: Any, tries: int) -> None:
-        key = f"{unit_of(part)}-{uuid.uuid4().hex}"
-        begun = self._client.submit(perform, self._order, unit_of(part), work, part, key=key, pure=False)
+        key = f"{_unit_of(part)}-{uuid.uuid4().hex}"
+        begun = self._client.submit(perform, self._order, _unit_of(part), work, part, key=key, pure=False)
         self._running[begun] = future, work, part, tries
 
     def _conclude(
@@ -111,10 +111,10 @@ class ClusterPool:
             self._waiting.appendleft((future, work, part, tries + 1))
             return
         if self._calls is not None:
-            merge(self._calls / f"{unit_of(part)}.sqlite", THIS_RUN)
+            merge(self._calls / f"{_unit_of(part)}.sqlite", THIS_RUN)
         if lost:
             error = UserError(
-                f"--cluster: {unit_of(part)}: {tries} workers were lost over it, probably for want of memory; what "
+                f"--cluster: {_unit_of(part)}: {tries} workers were lost over it, probably for want of memory; what "
                 "they had stored is kept, and the same command goes on from there."
             )
         if error is not None:
@@ -133,7 +133,7 @@ class ClusterPool:
             time.sleep(0.1)
 
 
-def unit_of(part: Any) -> str:
+def _unit_of(part: Any) -> str:
     """Return the conversation that a job is about, whose call store it writes."""
     return str(part.conversation_id)
 
