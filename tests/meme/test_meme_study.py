@@ -143,7 +143,7 @@ def test_models_are_asked_only_about_episodes_that_were_named(
     found = suite_of_run(
         "meme", str(folder), ask=ask, backbones=(), places={"models": models}, settings=settings, shared=shared
     )
-    assert (found.shown.meme, found.shown.data, found.shown.k) == (str(folder), "", 2)
+    assert (found.shown.meme, found.shown.data, found.shown.retrieval.k) == (str(folder), "", 2)
     assert bool(found.shown.models) is (ask and served)
     assert (OFFLINE_NAME in found.announcement) is not (ask and served)
     assert found.agreed({"confirm_cost": True}).shown.confirm_cost is (ask and served)

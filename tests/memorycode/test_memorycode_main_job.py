@@ -96,7 +96,7 @@ def test_models_are_asked_only_about_dialogues_that_were_named(
     folder = tmp_path / "dialogues"
     found = suite(folder, models, tmp_path, ask=ask, backbones=("one", "two"))
     shown = found.shown
-    assert (shown.memorycode, shown.data, shown.conversations, shown.k) == (str(folder), "", 3, 2)
+    assert (shown.memorycode, shown.data, shown.conversations, shown.retrieval.k) == (str(folder), "", 3, 2)
     assert (shown.models, shown.backbone, shown.confirm_cost) == ((models, "one") if asked else ("", "")) + (False,)
     assert found.agreed({"confirm_cost": True}).shown.confirm_cost is asked
     assert len(found.parameters) == (2 if asked else 1)
