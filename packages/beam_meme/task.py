@@ -88,7 +88,7 @@ class Meme(Task):
             settings |= settings_of(parameters, ("k", "reader_window", *(("encoder",) if arm == "dense" else ())))
         return {**settings, "variant": self.variant}
 
-    def question_to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
+    def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
         """Each answer with its question's gold."""
         gold = unit.gold.gold
         return [

@@ -42,7 +42,7 @@ from beam_run.arguments import (
     named_settings,
 )
 from beam_run.ending import conclude
-from beam_run.measuring import evidence, measure_command
+from beam_run.measuring import evidence, measure
 from beam_run.plugins import register_packages
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
@@ -290,7 +290,7 @@ def calls_verify(
 
 
 app.command(rich_help_panel=RESULTS)(evidence)
-app.command(rich_help_panel=RESULTS)(measure_command)
+app.command(rich_help_panel=RESULTS)(measure)
 for _group in (page_cli, field_cli, claims_cli, generate_cli, memorycode_cli, meme_cli):
     _group.add_to(app, data_app)
 app.add_typer(data_app, name="data", rich_help_panel=DATA)

@@ -61,7 +61,7 @@ def evidence(
     print_by_ability(rows, "recall", names, long=long, as_csv=as_csv, as_json=as_json)
 
 
-def measure_command(
+def measure(
     data: Annotated[list[Path], typer.Option("--data", help="Folder of BEAM conversations; may be repeated.")],
     size: Sizes = "",
     out: Annotated[Path | None, typer.Option(help="The file to write, *.jsonl.xz.")] = None,

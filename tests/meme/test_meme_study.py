@@ -48,7 +48,7 @@ def given(tmp_path: Path, **changes: Any) -> RunParameters:
 def test_a_small_set_is_generated_once_and_anew_for_another_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meme_study, "GENERATED", {"nofiller": 2})
+    monkeypatch.setattr(meme_study, "_GENERATED", {"nofiller": 2})
     file = tmp_path / "run/meme/data/nofiller/nofiller.json"
     first = meme_study.open_meme_study(given(tmp_path))
     text, made = file.read_text(), file.stat().st_mtime_ns
@@ -60,7 +60,7 @@ def test_a_small_set_is_generated_once_and_anew_for_another_seed(
 
 
 def test_what_is_somebodys_own_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meme_study, "GENERATED", {"nofiller": 2})
+    monkeypatch.setattr(meme_study, "_GENERATED", {"nofiller": 2})
     (tmp_path / "run/meme/data/nofiller").mkdir(parents=True)
     (tmp_path / "run/meme/data/nofiller/nofiller.json").write_text("mine")
     with pytest.raises(UserError):

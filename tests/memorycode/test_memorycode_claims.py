@@ -138,16 +138,16 @@ def evidence_of_six(items: list[LoadedDialogue], memorycode_data: Path) -> Memor
 
 def test_outputs_decide_how_table_4_comes_about(evidence_of_six: MemoryCodeEvidence) -> None:
     data = evidence_of_six
-    assert on_outputs.check_table4(data, "").recomputed == "4 of 4 cells"
-    assert on_outputs.check_table4(data, "").status == "holds"
+    assert on_outputs.table4(data, "").recomputed == "4 of 4 cells"
+    assert on_outputs.table4(data, "").status == "holds"
     assert on_outputs.order_fits(data, "", "rule-mean", "").status == "differs"
     assert on_outputs.variant_fits(data, "", "all rules at once", "").status == "differs"
     assert on_outputs.variant_misses(data, "", "absent counts 0", "").status == "holds"
     assert on_outputs.without_fifteen(data, "").status == "holds"  # none of the six has fifteen sessions
     frame = paper_table("table4")  # the printed values of all 360
     other = MemoryCodeEvidence(Published({"table4": frame}), data.items, data.models)
-    assert on_outputs.check_table4(other, "").status == "differs"
-    assert "GPT-4o" in on_outputs.check_table4(other, "").note
+    assert on_outputs.table4(other, "").status == "differs"
+    assert "GPT-4o" in on_outputs.table4(other, "").note
     scores_only = replace(data.models[0], outputs={})
     assert (
         on_outputs.variant_fits(replace(data, models=(scores_only,)), "", "all rules at once", "").status

@@ -319,7 +319,7 @@ def test_code_just_within_the_bound_on_length_is_looked_at():
 
 
 def test_what_is_kept_of_answers_is_bounded_and_changes_no_verdict(monkeypatch):
-    monkeypatch.setattr(rule_scoring, "MOST_KEPT", 100)
+    monkeypatch.setattr(rule_scoring, "_MOST_KEPT", 100)
     scorer = Scorer()
     answers = [f"x_{number} = 1" for number in range(10, 40)]  # eight characters each
     first = [scorer.verdicts(answer, RULES) for answer in answers]

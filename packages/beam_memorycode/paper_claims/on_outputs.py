@@ -24,7 +24,7 @@ _LISTED = 3  # cells that a note names
 _FAMILIAR = frozenset({"function docstring", "method docstring", "function annotation", "method annotation"})
 
 
-def check_table4(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
+def table4(data: MemoryCodeEvidence, printed: str) -> ClaimOutcome:
     """Compare means and standard errors of the models at hand with Table 4, to the last printed digit."""
     return _fits(data, RELEASED.name, "dialogue-mean", "")
 
@@ -38,7 +38,7 @@ def variant_fits(data: MemoryCodeEvidence, printed: str, variant: str, what: str
 
 def variant_misses(data: MemoryCodeEvidence, printed: str, variant: str, what: str) -> ClaimOutcome:
     """Check that the released scoring gives Table 4 and the other way does not."""
-    released, other = check_table4(data, printed), variant_fits(data, printed, variant, what)
+    released, other = table4(data, printed), variant_fits(data, printed, variant, what)
     return ClaimOutcome(other.recomputed, holds(released.status == "holds" and other.status == "differs"), other.note)
 
 
