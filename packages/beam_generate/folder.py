@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -42,11 +41,6 @@ Value = TypeVar("Value")
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
-class _Dates(BaseModel):
-    start: date
-    end: date
-
-
 class _Topic(BaseModel):
     category: str
     title: str
@@ -56,7 +50,7 @@ class _Topic(BaseModel):
 
 
 class _QuestionMessage(BaseModel):
-    index: Annotated[str, Field(pattern=r"^[0-9]{1,4},([0-9]{1,4}|N/A)$")]
+    index: str
     content: Text
 
 
@@ -108,14 +102,14 @@ def write_story(folder: Path, story: Story) -> list[Path]:
 def read_story(folder: Path) -> Story:
     """Return the story of a conversation folder: people are drawn again, the rest is read."""
     drawn = read_record(folder).get("parameters", {})
-    dates = validate(_Dates, read_json(folder / STORY), folder / STORY)
+    timeline = validate(Timeline, read_json(folder / STORY), folder / STORY)
     topic, _ = _read_topic(folder)
     people = draw_people(drawn["size"], drawn["number"], drawn["seed"])
     biography = " ".join(read_text(folder / PROFILE).partition(_BIOGRAPHY)[2].split())
     return Story(
         size=drawn["size"], number=drawn["number"], seed=drawn["seed"], style=style_of(topic.category), topic=topic,
         profile=replace(people.profile, biography=biography), core=people.core, newcomers=people.newcomers,
-        timeline=Timeline(dates.start, dates.end), layout=settings_of(folder)[0], strategy=drawn["strategy"],
+        timeline=timeline, layout=settings_of(folder)[0], strategy=drawn["strategy"],
     )  # fmt: skip
 
 
@@ -273,17 +267,7 @@ def write_probing_questions(folder: Path, questions: Mapping[str, Sequence[Mappi
 def read_record(folder: Path) -> dict[str, Any]:
     """Read the record of a folder; one without stages if there is none."""
     path = folder / RECORD
-    if not path.exists():
-        return {"stages": {}}
-    record = read_json(path)
-    stages = record.get("stages") if isinstance(record, dict) else None
-    parts = ("made_by", "made_from", "files")
-    if not isinstance(stages, dict) or not all(
-        isinstance(entry, dict) and all(isinstance(entry.get(part), dict) for part in parts)
-        for entry in stages.values()
-    ):
-        raise UserError(f"{path}: not a record of stages; delete the folder, and the conversation is written again.")
-    return dict(record)
+    return dict(read_json(path)) if path.exists() else {"stages": {}}
 
 
 def is_begun(folder: Path, drawn: Mapping[str, Any]) -> bool:
@@ -322,10 +306,7 @@ def begin(folder: Path, drawn: Mapping[str, Any], layout: Layout, limits: Limits
 def settings_of(folder: Path) -> tuple[Layout, Limits]:
     """Return layout and limits as `begin` recorded them last."""
     record = read_record(folder)
-    try:
-        return Layout(**record["layout"]), Limits(**record["limits"])
-    except (KeyError, TypeError):
-        raise UserError(f"{folder / RECORD}: holds no layout; delete the folder and generate it again.") from None
+    return Layout(**record["layout"]), Limits(**record["limits"])
 
 
 def stage_state(folder: Path, stage: str, made_by: Mapping[str, Any] | None = None) -> State:

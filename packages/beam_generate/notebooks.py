@@ -22,9 +22,17 @@ from beam_generate.of_run import config_of, estimate_generation, make_first_conv
 from beam_generate.people import render_profile, render_relationships
 from beam_generate.pipeline import CANDIDATES, DECISIONS, ConversationSpec, repairs_of, unfinished
 from beam_generate.probes.drafts import Draft, View, read_candidates
-from beam_generate.probes.making import deciles, published_deciles, released_deciles
+from beam_generate.probes.making import (
+    Decision,
+    Verdict,
+    deciles,
+    published_deciles,
+    read_decisions,
+    released_deciles,
+    review_agreement,
+    write_decisions,
+)
 from beam_generate.questions import divide
-from beam_generate.review import Decision, Verdict, read_decisions, review_agreement, write_decisions
 from beam_generate.seeds import PRINTED_SIZE, targets
 from beam_generate.shapes import Bullet, DialogueTurn, MainQuestion, Plan, Story
 from beamlib.data.checked_json import Unreadable, left_out_line

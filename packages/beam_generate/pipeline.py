@@ -16,9 +16,8 @@ from beam_generate import folder as storage
 from beam_generate.authors import GenerationConfig, Stage, open_author
 from beam_generate.dialogue import generate_dialogue, limits_of
 from beam_generate.plans import ask_summaries, make_plans, with_biography
-from beam_generate.probes.making import TooFew, make_probes
+from beam_generate.probes.making import TooFew, make_probes, read_decisions
 from beam_generate.questions import make_questions
-from beam_generate.review import read_decisions
 from beam_generate.seeds import make_story, topic_within_reach
 from beam_generate.shapes import Limits, Repairs, Story
 from beamlib.data.conversations import Seed, Size

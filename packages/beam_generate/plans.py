@@ -69,10 +69,7 @@ async def make_plans(model: Model, story: Story, repairs: Repairs) -> list[Plan]
     for index, subseed in enumerate(subseeds):
         if plans and story.strategy != "sequential":  # the only strategy whose prompt has no summaries
             summaries += await ask_summaries(model, story, plans[-1:], repairs)
-        if story.plans == 1:
-            prompt = _single_plan_prompt(story, narratives[0])
-        else:
-            prompt = _long_plan_prompt(story, subseeds, index, narratives[index], plans, summaries)
+        prompt = _plan_prompt(story, subseeds, index, narratives[index], plans, summaries)
         subplans = await _ask_plan(model, prompt, story, subseed.timeline, index, repairs)
         plans.append(Plan(index, subseed.seed, subseed.timeline, narratives[index], subplans))
     return plans
@@ -89,23 +86,7 @@ async def ask_summaries(model: Model, story: Story, plans: Sequence[Plan], repai
     return await gather(_ask_prose(model, prompt(plan), _SUMMARY, repairs) for plan in plans)
 
 
-def _plan_size(story: Story) -> dict[str, str]:
-    return {"subplans": str(story.layout.subplans), "bullets": str(story.layout.bullets)}
-
-
-def _single_plan_prompt(story: Story, narratives: str) -> Prompt:
-    variables = {
-        "topic": render_topic(story.topic),
-        "profile": render_profile(story.profile),
-        "relationships": render_relationships(story.core),
-        **_plan_size(story),
-        "timeline": plan_text.show_timeline(story.timeline),
-        "narratives": narratives,
-    }
-    return Prompt(f"plan_{story.style}", variables, about(story, "plan", 0))
-
-
-def _long_plan_prompt(
+def _plan_prompt(
     story: Story,
     subseeds: Sequence[SubSeed],
     index: int,
@@ -117,12 +98,19 @@ def _long_plan_prompt(
         return f"{render_topic(subseed.seed)}\nTimeline: {plan_text.show_timeline(subseed.timeline)}"
 
     variables = {
+        "topic": render_topic(story.topic),
         "profile": render_profile(story.profile),
-        "core": render_relationships(story.core),
-        "newcomers": render_relationships(story.newcomers[index]),
         "timeline": plan_text.show_timeline(subseeds[index].timeline),
         "narratives": narratives,
-        **_plan_size(story),
+        "subplans": str(story.layout.subplans),
+        "bullets": str(story.layout.bullets),
+    }
+    if story.plans == 1:
+        variables["relationships"] = render_relationships(story.core)
+        return Prompt(f"plan_{story.style}", variables, about(story, "plan", 0))
+    variables |= {
+        "core": render_relationships(story.core),
+        "newcomers": render_relationships(story.newcomers[index]),
         "previous_plan": plan_text.render_plan(plans[-1].subplans) if plans else "",
         "index": str(index),
         "introduce": "no" if plans else "yes",
@@ -131,7 +119,6 @@ def _long_plan_prompt(
         variables["topic"] = render_topic(subseeds[index].seed)
     else:
         variables |= {
-            "topic": render_topic(story.topic),
             "stage": show(subseeds[index]),
             "stages": "\n\n".join(f"Stage {number}\n{show(one)}" for number, one in enumerate(subseeds)),
             "summaries": "\n\n".join(f"Plan {number}: {text}" for number, text in enumerate(summaries)),
@@ -339,26 +326,14 @@ def fit_timelines(
 ) -> list[Timeline]:
     """Return timelines in order inside `whole`, without overlaps, each of at least `days` days.
 
-    Days that overlap or lie outside are clipped. If a timeline is missing or too short then, all share the days evenly.
+    If one is missing, too short, out of order or outside, all share the days evenly.
 
     Raises:
         UserError: `whole` is too short.
     """
-    fitted: list[Timeline] = []
-    free = whole.start
-    for number, timeline in enumerate(timelines, 1):
-        if timeline is None:
-            break
-        clipped = Timeline(max(timeline.start, free), min(timeline.end, whole.end))
-        if (clipped.end - clipped.start).days + 1 < days:
-            break
-        if clipped != timeline:
-            repairs.note(
-                "seeds", where, f"days of stage {number}: {plan_text.show_timeline(timeline)}", "clipped to fit"
-            )
-        fitted.append(clipped)
-        free = clipped.end + timedelta(1)
-    if len(fitted) == len(timelines):
+    fitted = [timeline for timeline in timelines if timeline and (timeline.end - timeline.start).days + 1 >= days]
+    in_order = all(one.end < other.start for one, other in pairwise(fitted))
+    if len(fitted) == len(timelines) and in_order and whole.start <= fitted[0].start and fitted[-1].end <= whole.end:
         return fitted
     length = (whole.end - whole.start).days + 1
     if length < days * len(timelines):

@@ -184,18 +184,21 @@ def test_a_message_that_repeats_its_prompt_is_asked_for_again_then_left_out() ->
 # Memory
 
 
+def window_of(side: Side) -> HistoryWindow:
+    return HistoryWindow(Talk(LIMITS.recent), side, LIMITS.recent)
+
+
 def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
-    talk_, seen = Talk(), []
+    window, seen = window_of(Side("assistant", 1_000, 50)), list[dict[str, str]]()
 
     def say(prompt: Prompt, text: str) -> str:
         seen.append(dict(prompt.variables))
         return f"summary {len(seen)}"
 
-    window, repairs = HistoryWindow(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
+    repairs = Repairs()
     for number in range(60):
-        talk_.add(
-            [DialogueMessage("user", f"word{number} " * 20), DialogueMessage("assistant", f"answer{number} " * 20)]
-        )
+        user, answer = DialogueMessage("user", f"word{number} " * 20), f"answer{number} " * 20
+        window.talk.add([user, DialogueMessage("assistant", answer)])
         asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
         shown = window.text()
         assert f"answer{number}" in shown and shown.count("USER: ") >= LIMITS.recent // 2 - (number < 4) * 5
@@ -208,9 +211,8 @@ def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
 
 
 def test_a_runaway_answer_is_shown_in_part_and_a_long_summary_is_cut() -> None:
-    talk_ = Talk()
-    window, repairs = HistoryWindow(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
-    talk_.add([DialogueMessage("user", "hello"), DialogueMessage("assistant", "long " * 50_000)] * 12)
+    window, repairs = window_of(Side("assistant", 1_000, 50)), Repairs()
+    window.talk.add([DialogueMessage("user", "hello"), DialogueMessage("assistant", "long " * 50_000)] * 12)
     asyncio.run(window.make_room(TalkingModel(lambda prompt, text: "much " * 200), repairs, "here"))
     assert len(window.text().split()) < 1_000
     assert len(window.summary.split()) == 50 and len(repairs.entries) == 1
@@ -220,8 +222,7 @@ def test_a_summary_that_fails_leaves_the_old_one() -> None:
     def say(prompt: Prompt, text: str) -> str:
         raise ModelError("no", Outcome.FILTERED)
 
-    talk_ = Talk()
-    window, repairs = HistoryWindow(talk_, Side("user", 100, 50), LIMITS.recent), Repairs()
-    talk_.add([DialogueMessage("user", f"word {n} " * 20) for n in range(12)])
+    window, repairs = window_of(Side("user", 100, 50)), Repairs()
+    window.talk.add([DialogueMessage("user", f"word {n} " * 20) for n in range(12)])
     asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
     assert window.summary == "" and window.start == 2 and len(repairs.entries) == 1

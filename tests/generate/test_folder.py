@@ -29,13 +29,15 @@ from beam_generate.folder import (
     write_story,
 )
 from beam_generate.people import draw_people
+from beam_generate.probes.making import make_probes
 from beam_generate.questions import make_questions
 from beam_generate.shapes import DialogueTurn, MainQuestion, Plan, Repairs, Story
 from beamlib.data.checked_json import Anomaly
-from beamlib.data.conversations import ABILITIES, Size, Treatment
+from beamlib.data.conversations import Size, Treatment
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
+from scripted_probes import Scripted, plan, story, turns
 from talking_model import LAYOUT, LIMITS, TalkingModel, make_plan, make_story
 
 
@@ -50,25 +52,9 @@ def generate(folder: Path, story: Story, plan: Plan) -> tuple[list[list[MainQues
     return questions, turns
 
 
-def probing(last: int) -> dict[str, list[dict[str, Any]]]:
-    """A question per ability and one more, each citing a message that exists."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for ability in reversed(ABILITIES):
-        found[ability] = []
-        for n in range(2):
-            one: dict[str, Any] = {"question": f"What of {ability} {n}?", "difficulty": "easy", "rubric": ["wax"]}
-            one |= {"answer": "wax", "ideal_response": "wax", "ideal_answer": "wax", "ideal_summary": "wax"}
-            one |= {"expected_compliance": "wax", "instruction_being_tested": "wax", "preference_being_tested": "wax"}
-            ids: Any = [n, last]
-            parts = {
-                "contradiction_resolution": ("first_statement", "second_statement"),
-                "knowledge_update": ("original_info", "updated_info"),
-                "temporal_reasoning": ("first_event", "second_event"),
-            }
-            if ability in parts:
-                ids = {name: [n] for name in parts[ability]}
-            found[ability].append(one if ability == "abstention" else {**one, "source_chat_ids": ids})
-    return found
+def probing() -> dict[str, list[dict[str, Any]]]:
+    """Two questions per ability, on messages that exist."""
+    return asyncio.run(make_probes(Scripted(), story(), [plan()], [turns()], Repairs(), 1)).questions
 
 
 def remarks(report: CheckReport) -> list[Anomaly]:
@@ -92,7 +78,7 @@ def small(tmp_path: Path) -> tuple[Path, Story, Plan, list[list[MainQuestion]], 
     begin(folder, drawn(story), LAYOUT, LIMITS)
     write_story(folder, story)
     questions, turns = generate(folder, story, plan)
-    write_probing_questions(folder, probing(5))
+    write_probing_questions(folder, probing())
     return folder, story, plan, questions, turns
 
 
@@ -146,7 +132,7 @@ def test_ten_plans_are_combined_with_ids_counted_through(tmp_path: Path) -> None
         assert read_plan(folder, story, index) == plan
         assert read_questions(folder, story, plan) == questions and read_turns(folder, story, plan) == turns
     combine_chats(folder, story)
-    write_probing_questions(folder, probing(300))
+    write_probing_questions(folder, probing())
     assert read_story(folder) == story
     report = check_folder(tmp_path)
     assert (report.errors, remarks(report)) == ([], [])
@@ -249,6 +235,3 @@ def test_a_folder_of_another_conversation_is_refused(tmp_path: Path) -> None:
     begin(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
     with pytest.raises(UserError, match=r"generation\.json: .*another seed"):
         begin(tmp_path, {"size": "100K", "seed": 8}, LAYOUT, LIMITS)
-    (tmp_path / "generation.json").write_text('{"stages": [1]}')
-    with pytest.raises(UserError, match=r"generation\.json: not a record"):
-        stage_state(tmp_path, "plan")

@@ -26,7 +26,7 @@ from beam_generate.pipeline import (
     make_probe_stage,
     make_question_stage,
 )
-from beam_generate.review import Decision, write_decisions
+from beam_generate.probes.making import Decision, write_decisions
 from beam_offline.author.scenario import Scenario
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError

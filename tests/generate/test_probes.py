@@ -12,11 +12,11 @@ import pytest
 
 from beam_generate.probes.drafts import KINDS, Draft, Ref, read_candidates
 from beam_generate.probes.making import ProbeSet, TooFew, deciles, make_probes, released_deciles, select
-from beam_generate.probes.writing import find_candidates, rubric_from_answer, windows
+from beam_generate.probes.writing import find_candidates, windows
 from beam_generate.replies import read_json
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Repairs
 from beamlib.data.checked_json import Log
-from beamlib.data.conversations import ABILITIES, Ability
+from beamlib.data.conversations import ABILITIES
 from beamlib.data.probes import SHAPES, parse_questions
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError, Outcome
@@ -231,17 +231,6 @@ def test_bullets_that_nobody_spoke_of_are_left_out_or_drop_the_candidate() -> No
     assert ("knowledge_update", "dropped") in done
     assert ("summarization", "bullets left out") in done
     assert not [name for name, how in done if how == "dropped" and name != "knowledge_update"]
-
-
-# Nuggets
-
-
-@pytest.mark.parametrize("ability", ABILITIES)
-def test_without_a_rubric_the_answer_is_taken_apart_by_rule(ability: Ability) -> None:
-    rubric = rubric_from_answer(draft(ability))
-    assert rubric
-    expected = {"event_ordering": 3, "contradiction_resolution": 4, "summarization": 2}
-    assert len(rubric) == expected.get(ability, 1)
 
 
 # Selection

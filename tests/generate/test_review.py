@@ -11,8 +11,16 @@ import pytest
 
 from beam_generate.notebooks import review_widget
 from beam_generate.probes.drafts import Draft
-from beam_generate.probes.making import ProbeSet, choose, make_probes
-from beam_generate.review import Decision, Verdict, read_decisions, review_agreement, write_decisions
+from beam_generate.probes.making import (
+    Decision,
+    ProbeSet,
+    Verdict,
+    choose,
+    make_probes,
+    read_decisions,
+    review_agreement,
+    write_decisions,
+)
 from beam_generate.shapes import Repairs
 from beamlib.errors import UserError
 from scripted_probes import Scripted, plan, story, turns, view

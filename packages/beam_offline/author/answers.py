@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from beam_generate.probes.wording import content
+from beam_offline.author.facts import Entry, Strand
 from beam_offline.author.grammar import Value, capital, is_plural, to_me, to_you
-from beam_offline.author.scenario import Entry, Scenario, Strand
+from beam_offline.author.scenario import Scenario
 from beamlib.data.conversations import Size
 from beamlib.text import count_tokens
 
@@ -171,6 +172,28 @@ class Exercise:
     answer: Callable[[AnswerDraft], list[str]]
 
 
+@dataclass
+class Step:
+    """A user message and what is to be known for its answer; `closing` is what the answer ends with, `takes_up` the
+    closing of the answer before, to which the message replies.
+
+    `asked` are the phrases that the message drew last: what it asks about is one of them. `matters` are noun phrases of
+    what was told of the strand in earlier sub-plans.
+    """
+
+    text: str
+    purpose: str
+    strand: Strand
+    others: Sequence[Strand]
+    entry: Entry | None = None
+    closing: str = ""
+    takes_up: str = ""
+    target: int = 0
+    exercise: Exercise | None = None
+    asked: Mapping[str, str] = field(default_factory=dict)
+    matters: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class WrittenAnswer:
     """An answer and the advice that its first list gives, item by item."""
@@ -181,41 +204,34 @@ class WrittenAnswer:
 
 @dataclass
 class AnswerDraft:
-    """An answer being written to `entry` (None for talk without a new fact); `closing` is the question it ends with.
+    """An answer being written to `step`; its `opening` is the list that it begins by.
 
     `aim` is what the user asked how to do, `act` what they asked whether to do; at most one is set. `question` is the
     sentence that asks.
     """
 
     scenario: Scenario
-    strand: Strand
-    others: Sequence[Strand]
+    step: Step
     plan: int
     rng: random.Random
-    target: int
     opening: str
     clause: str = ""
-    closing: str = ""
-    entry: Entry | None = None
     aim: str = ""
     act: str = ""
     question: str = ""
-    matters: list[str] = field(default_factory=list)
-    exercise: Exercise | None = None
     scope: dict[str, Value] = field(default_factory=dict)
     advice: list[str] = field(default_factory=list)
     titles: set[str] = field(default_factory=lambda: {""})
 
     def __post_init__(self) -> None:
         act, about = to_you(self.act), to_you(self.act or self.aim or self.question or self.clause)
+        step, rng = self.step, self.rng
         self.scope = scope_of(
-            self.scenario, self.strand, self.others, self.plan, self.rng, matters=self.matters, about=about
+            self.scenario, step.strand, step.others, self.plan, rng, matters=step.matters, about=about
         )
-        aim = to_you(
-            self.aim or self.scenario.grammar.fill(self.rng.choice(self.strand.kind.want), self.scope, self.rng)
-        )
+        aim = to_you(self.aim or self.scenario.grammar.fill(rng.choice(step.strand.kind.want), self.scope, rng))
         self.scope |= {"aim": aim, "aim_title": title_case(aim), "act": act}
-        self.headed = self.rng.choice(("### {}", "### {}", "**{}**", ""))
+        self.headed = rng.choice(("### {}", "### {}", "**{}**", ""))
 
     def say(self, name: str, **pinned: Value) -> str:
         """Draw one alternative of a list, as it stands within a text."""
@@ -230,9 +246,9 @@ class AnswerDraft:
 
 def write_answer(draft: AnswerDraft) -> WrittenAnswer:
     """Write the answer in Markdown, about `target` tokens long."""
-    blocks = [_opening(draft), *(draft.exercise.answer(draft) if draft.exercise else [])]
-    closing = draft.closing or draft.say("close")
-    room = draft.target - count_tokens(" ".join([*blocks, closing]))
+    blocks = [_opening(draft), *(draft.step.exercise.answer(draft) if draft.step.exercise else [])]
+    closing = draft.step.closing or draft.say("close")
+    room = draft.step.target - count_tokens(" ".join([*blocks, closing]))
     makers: list[Maker] = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
     order = [makers[draft.rng.random() > 0.7], *draft.rng.sample(makers, len(makers))]
     while room > 25:
@@ -251,8 +267,9 @@ def _opening(draft: AnswerDraft) -> str:
         echo = ""
     name = "open_worry" if _UNSURE.search(draft.question) and draft.opening == "open_reply" else draft.opening
     name = name if echo or name not in ("open_told", "open_update", "open_worry") else "open_plain"
-    rule = draft.entry.rule.rule if draft.entry and draft.entry.rule else ""
-    about = to_you(draft.entry.occasion) if draft.entry else ""
+    entry = draft.step.entry
+    rule = entry.rule.rule if entry and entry.rule else ""
+    about = to_you(entry.occasion) if entry else ""
     said = draft.say(name, echo=echo, rule=to_you(rule), about=about)
     return f"{said} {draft.say('rule_more') if rule else _taken_up(draft, said)}".strip()
 

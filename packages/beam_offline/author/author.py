@@ -22,9 +22,10 @@ from beam_generate.plan_text import (
 )
 from beam_generate.seeds import targets
 from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Profile, Special, Story, SubPlan
+from beam_offline.author.facts import Entry
 from beam_offline.author.grammar import Grammar
 from beam_offline.author.probe_writer import ProbeWriter
-from beam_offline.author.scenario import Entry, Scenario, Strand
+from beam_offline.author.scenario import Scenario
 from beam_offline.author.script import Measures, PlanScript, ScriptTurn
 from beam_offline.author.word_bank import common
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt
@@ -82,7 +83,6 @@ class OfflineAuthor:
         self._scripts: dict[int, PlanScript] = {}
         self._answers: dict[str, tuple[ScriptTurn, int]] = {}
         self._replies: dict[str, Reply] = {
-            "titles": self._titles,
             "biography": lambda variables, about: biography(story.profile, story.seed),
             "special_bullets": self._special_bullets,
             "plan_summary": self._plan_summary,
@@ -142,13 +142,6 @@ class OfflineAuthor:
             measures = Measures(goal.tokens // plans, _part(replies, plan, plans), _part(followups, plan, plans), shy)
             self._scripts[plan] = PlanScript(self.scenario, plan, measures)
         return self._scripts[plan]
-
-    def _titles(self, variables: Mapping[str, str], about: str) -> str:
-        used = set(variables["used"].splitlines())
-        bank = self.scenario.bank
-        free = [bank.titled(one.title) for one in bank.titles if one.title not in used]
-        found = [{"title": one.title, "theme": one.theme, "subtopics": one.subtopics} for one in free]
-        return json.dumps(found[: int(variables["count"])])
 
     def _narratives(self, variables: Mapping[str, str], about: str) -> str:
         title = self.scenario.title
@@ -230,16 +223,10 @@ class OfflineAuthor:
         script = self.script(int(named[1]) if named and int(named[1]) < self.story.plans else 0)
         place = script.place.get(message)
         if place is None:
-            return script.aside(message, self._nearest(message))
+            return script.aside(message, self.scenario.strands[0])
         answer = script.answer(*place).text
         self._answers[answer] = place
         return answer
-
-    def _nearest(self, message: str) -> Strand:
-        """Return the strand that shares most words with a message."""
-        words = set(message.lower().split())
-        told = self.scenario.strands
-        return max(told, key=lambda one: len(words & set(f"{one.kind.label} {one.it} {one.kind.full}".lower().split())))
 
     def _said_next(self, answer: str, purpose: str) -> str:
         if said := self._next(answer, purpose):
