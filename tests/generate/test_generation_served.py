@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pickle
@@ -40,6 +39,7 @@ from beamlib.llm.stored_model import Mode
 from beamlib.params import usual_parameters
 from scripted_server import Faults, ScriptedServer, body_text
 from served_author import SPOILS, ServedAuthor, models_file, recognise
+from talking_model import hashes, make_stages
 
 COMMISSION = ConversationSpec(usual_parameters("100K", generation_seed=7, domain="Coding"))
 GENERAL = ConversationSpec(usual_parameters("100K", generation_seed=7, domain="Cooking", authors="models.json"))
@@ -60,19 +60,7 @@ def generate(models: Path, out: Path, **changes: object) -> None:
 def make(out: Path, models: Path, calls: Mode = "record", wanted: ConversationSpec = COMMISSION) -> list[bool]:
     """All stages in this process; whether each had anything to do."""
     writing = GenerationConfig(models=str(models), confirmed=True, calls=calls, command="again")
-    folder = wanted.begin(out)
-    return [
-        make_plan_stage(wanted, folder, writing),
-        make_question_stage(folder, writing),
-        make_dialogue_of_plan(folder, 0, writing),
-        make_probe_stage(folder, writing),
-    ]
-
-
-def contents(folder: Path) -> dict[str, str]:
-    """Hashes of everything but the store of calls, whose pages depend on the order of arrival."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and "calls" not in path.name)
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return make_stages(wanted, out, writing)
 
 
 def checked(out: Path) -> None:
@@ -95,18 +83,6 @@ def test_every_prompt_of_generation_can_be_told_from_its_text() -> None:
         for variables in (told, dict.fromkeys(told, "")):
             prompt, complaint = recognise(render(name, variables)[-1]["content"] + "\n\nOnce more.")
             assert (prompt.id, prompt.variables, complaint) == (name, variables, "Once more.")
-
-
-def test_without_yes_the_cost_is_shown_and_nothing_else_happens(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
-        models = models_file(tmp_path / "models.json", server.base_url)
-        with pytest.raises(UserError, match="nothing was called: add --yes"):
-            generate(models, tmp_path / "out", confirm_cost=False)
-        assert server.requests == []
-    assert "US dollars" in capsys.readouterr().out
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -245,12 +221,12 @@ def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its
     assert author.calls["assistant_answer"] > 100
     checked(out)
 
-    before = contents(folder)
+    before = hashes(folder)
     for path in folder.rglob("*"):
         if path.is_file() and "calls" not in path.name:
             path.unlink()
     assert make(out, models, "replay") == [True] * 4  # nobody listens any more
-    assert contents(folder) == before
+    assert hashes(folder) == before
 
 
 def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp_path: Path) -> None:
