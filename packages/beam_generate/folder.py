@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -177,13 +178,9 @@ def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[MainQues
     questions = []
     for subplan, batch in zip(plan.subplans, batches, strict=True):
         known = {index_of(subplan.number, number): number for number in (None, *(b.number for b in subplan.bullets))}
-        for number, message in enumerate(batch.messages, start=1):
+        for message in batch.messages:
             if message.index not in known:
-                raise UserError(
-                    f"{path}: batch {subplan.number}, message {number}: 'index' is {message.index!r}; it must be "
-                    f"'{subplan.number},N/A' or '{subplan.number},' and a bullet from 1 to {len(subplan.bullets)}; "
-                    "correct it."
-                )
+                raise UserError(f"{path}: 'index' is {message.index!r}; use one of {', '.join(known)}.")
         questions.append([MainQuestion(message.content, known[message.index]) for message in batch.messages])
     return questions
 
@@ -191,21 +188,17 @@ def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[MainQues
 def write_chat(folder: Path, story: Story, plan: Plan, turns: Sequence[DialogueTurn]) -> Path:
     """Write the chat of a plan with ids from 0; the first message of a batch carries its time anchor."""
     batches = []
-    next_id = 0
+    ids = count()
     for subplan in plan.subplans:
         batch: list[list[dict[str, Any]]] = []
         for turn in (turn for turn in turns if turn.batch == subplan.number):
-            messages = []
-            for place, message in enumerate(turn.messages):
-                value: dict[str, Any] = {"role": message.role, "id": next_id}
-                if not batch and not place:
-                    value["time_anchor"] = anchor(subplan.anchor)
-                if not place:
-                    value["index"] = index_of(subplan.number, turn.bullet)
-                if message.kind is not None:
-                    value["question_type"] = message.kind
-                messages.append({**value, "content": message.text})
-                next_id += 1
+            first = {} if batch else {"time_anchor": anchor(subplan.anchor)}
+            first["index"] = index_of(subplan.number, turn.bullet)
+            messages: list[dict[str, Any]] = []
+            for message in turn.messages:
+                kind = {"question_type": message.kind} if message.kind else {}
+                own = {} if messages else first
+                messages.append({"role": message.role, "id": next(ids), **own, **kind, "content": message.text})
             batch.append(messages)
         batches.append({"batch_number": subplan.number, "turns": batch, "time_anchor": None})
     return write_pieces(plan_folder(folder, story, plan.index) / CHAT, (*_encoded(batches), b"\n"))

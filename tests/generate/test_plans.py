@@ -8,12 +8,13 @@ import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_generate.plan_text import find_days, read_timeline, render_plan, show_day
+from beam_generate.plan_text import read_subplans, read_timeline, render_plan, show_day
 from beam_generate.plans import SETUP_LABEL, fit_days, fit_timelines, make_plans, make_subseeds
 from beam_generate.seeds import make_story
 from beam_generate.shapes import Plan, Repairs, Story, Timeline
@@ -110,40 +111,30 @@ def made(model: Scripted, told: Story | None = None) -> tuple[Plan, Repairs]:
 
 def check(plan: Plan, subplans: int, lacking: int = 0) -> None:
     """What holds for every plan, however it came about."""
-    assert [part.number for part in plan.subplans] == list(range(1, subplans + 1))
+    assert read_subplans(render_plan(plan.subplans), Path("plan.txt")) == plan.subplans  # numbers, anchors, order
+    assert len(plan.subplans) == subplans
     days = [part.anchor for part in plan.subplans]
-    assert all(before < after for before, after in pairwise(days))
-    assert plan.timeline.start <= days[0] <= days[-1] <= plan.timeline.end
-    for part in plan.subplans:
-        assert [bullet.number for bullet in part.bullets] == list(range(1, len(part.bullets) + 1))
-        assert part.bullets[0].label == "Time Anchor"
-        assert find_days(part.bullets[0].text)[0] == part.anchor
-        specials = [bullet.special for bullet in part.bullets if bullet.special]
-        assert specials == [s for s in ("update", "instruction", "contradiction") if s in specials]
-        assert all(bullet.special for bullet in part.bullets[len(part.bullets) - len(specials) :])
-    found = sum(bullet.special is not None for part in plan.subplans for bullet in part.bullets)
-    assert found == 3 * subplans - lacking
+    assert fit_days(days, plan.timeline) == days
+    found = [bullet.special for part in plan.subplans for bullet in part.bullets if bullet.special]
+    assert len(found) == 3 * subplans - lacking
 
 
-def test_a_good_model_is_asked_four_times_and_nothing_is_repaired() -> None:
+@pytest.mark.parametrize(
+    ("domain", "style", "subplans", "bullets"),
+    [("Trip Planning", "general", 5, 23), ("Coding", "coding", 3, 26), ("Math", "math", 3, 28)],
+)
+def test_a_good_model_is_asked_four_times_and_nothing_is_repaired(
+    domain: str, style: str, subplans: int, bullets: int
+) -> None:
     model = Scripted()
-    plan, repairs = made(model)
-    assert model.ids() == ["biography", "narratives_general", "plan_general", "special_bullets"]
+    plan, repairs = made(model, story(domain=domain))
+    assert model.ids() == ["biography", f"narratives_{style}", f"plan_{style}", "special_bullets"]
     assert repairs.entries == []
-    check(plan, 5)
-    assert {len(part.bullets) for part in plan.subplans} == {23}
+    check(plan, subplans)
+    assert {len(part.bullets) for part in plan.subplans} == {bullets}
     assert plan.narratives.count("LABEL CATEGORY") == 16
     assert "word word" in model.asked[2].variables["profile"]
     assert plan.narratives == model.asked[2].variables["narratives"]
-
-
-@pytest.mark.parametrize(("domain", "subplans"), [("Coding", 3), ("Math", 3)])
-def test_coding_and_mathematics_have_prompts_and_sizes_of_their_own(domain: str, subplans: int) -> None:
-    model = Scripted()
-    plan, _ = made(model, story(domain=domain))
-    check(plan, subplans)
-    style = domain.lower()
-    assert model.ids()[1:3] == [f"narratives_{style}", f"plan_{style}"]
 
 
 def swap(pattern: str, new: str, count: int = 0) -> Wrong:
@@ -235,8 +226,7 @@ def test_what_is_merely_too_little_or_too_much_is_accepted_at_last(name: str) ->
 
 def test_a_second_reply_may_bring_only_what_was_missing() -> None:
     def only(text: str, prompt: Prompt) -> str:
-        kept = [part for part in text.split("\n\n") if ("BATCH 3 " in part) == bool(prompt.attempt)]
-        return "\n\n".join(kept)
+        return "\n\n".join(part for part in text.split("\n\n") if ("BATCH 3 " in part) == bool(prompt.attempt))
 
     def only_special(text: str, prompt: Prompt) -> str:
         return json.dumps([entry for entry in json.loads(text) if (entry["batch"] == 3) == bool(prompt.attempt)])
@@ -283,8 +273,8 @@ def test_ten_plans_follow_one_another(strategy: str) -> None:
     model = Scripted()
     plans, repairs = long_plans(model, strategy)
     assert repairs.entries == []
-    for index, plan in enumerate(plans):
-        assert plan.index == index
+    assert [plan.index for plan in plans] == list(range(10))
+    for plan in plans:
         check(plan, 10)
     assert all(one.timeline.end < other.timeline.start for one, other in pairwise(plans))
     asked = [prompt.variables for prompt in model.asked if prompt.id == f"plan_{strategy}"]
@@ -300,6 +290,12 @@ def test_ten_plans_follow_one_another(strategy: str) -> None:
         assert model.ids().count("plan_summary") == 9
         assert [given["summaries"].count("Plan ") for given in asked] == list(range(10))
         assert all("Stage 9\n" in given["stages"] for given in asked)
+
+
+def check_timelines(found: list[Timeline], whole: Timeline) -> None:
+    assert whole.start <= found[0].start and found[-1].end <= whole.end
+    assert all((one.end - one.start).days >= 9 for one in found)
+    assert all(one.end < other.start for one, other in pairwise(found))
 
 
 def changed(index: int, **fields: object) -> Wrong:
@@ -327,10 +323,7 @@ def test_sub_seeds_are_repaired(wrong: Wrong, noted: str) -> None:
     repairs, told = Repairs(), story("10M")
     found = asyncio.run(make_subseeds(Scripted(seeds_hierarchical=wrong), told, repairs))
     assert len(found) == 10
-    assert all(one.timeline.end < other.timeline.start for one, other in pairwise(found))
-    assert told.timeline.start <= found[0].timeline.start
-    assert found[-1].timeline.end <= told.timeline.end
-    assert all((one.timeline.end - one.timeline.start).days >= 9 for one in found)
+    check_timelines([one.timeline for one in found], told.timeline)
     notes = "\n".join(" | ".join(entry) for entry in repairs.entries)
     assert noted in notes
     assert bool(noted) == bool(notes)
@@ -351,10 +344,7 @@ def test_timelines_never_overlap_or_leave_the_whole(spans: list[tuple[int, int] 
     whole = Timeline(start, start + timedelta(500))
     told = [span and Timeline(start + timedelta(span[0]), start + timedelta(sum(span))) for span in spans]
     found = fit_timelines(told, whole, 10, "test", Repairs())
-    assert whole.start <= found[0].start
-    assert found[-1].end <= whole.end
-    assert all((one.end - one.start).days >= 9 for one in found)
-    assert all(one.end < other.start for one, other in pairwise(found))
+    check_timelines(found, whole)
 
 
 def test_a_whole_that_is_too_short_is_a_sentence() -> None:

@@ -304,12 +304,3 @@ def test_candidates_are_read_back(tmp_path: Any) -> None:
     assert [one.id for one in found] == [one.id for one in probes.drafts]
     assert [one.to_record() for one in found] == [one.to_record() for one in probes.drafts]
     assert sum(entry["chosen"] for entry in probes.candidates) == 20
-
-
-@pytest.mark.parametrize("change", [{"evidence": [1]}, {"rubric": None}, {"plans": 3}, {"unknown": 1}])
-def test_a_damaged_candidate_is_named(tmp_path: Any, change: dict[str, Any]) -> None:
-    path = tmp_path / "candidates.json"
-    record = draft("summarization").to_record()
-    path.write_text(json.dumps([record, {**record, **change}]), encoding="utf-8")
-    with pytest.raises(UserError, match=r"candidates\.json: entry 2 is no candidate"):
-        read_candidates(path)

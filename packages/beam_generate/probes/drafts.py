@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 from beam_generate.probes.wording import content
 from beam_generate.shapes import DialogueTurn
 from beamlib.data.conversations import Ability
-from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_json, read_text, sha256, to_json
 
 PER_ABILITY = 2
@@ -178,18 +177,11 @@ class Draft:
 
 
 def read_candidates(path: Path) -> tuple[Draft, ...]:
-    """Read the drafts of a `candidates.json`; a file that holds something else is a `UserError`."""
+    """Read the drafts of a `candidates.json`."""
     drafts = []
-    try:
-        for record in read_json(path):
-            values = {name: value for name, value in record.items() if name not in ("id", "bullets", "chosen")}
-            values |= {"rubric": tuple(record["rubric"]), "plans": tuple(record["plans"]), "key": record["id"]}
-            values["evidence"] = {part: tuple(map(int, ids)) for part, ids in record["evidence"].items()}
-            refs = tuple(ref for text in record["bullets"] if (ref := read_ref(text)))
-            drafts.append(Draft(refs=refs, **values))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"{path}: entry {len(drafts) + 1} is no candidate ({type(error).__name__}: {error}); "
-            "delete the file and make the questions again."
-        ) from None
+    for record in read_json(path):
+        values = {name: value for name, value in record.items() if name not in ("id", "bullets", "chosen")}
+        values |= {"rubric": tuple(record["rubric"]), "plans": tuple(record["plans"]), "key": record["id"]}
+        values["evidence"] = {part: tuple(map(int, ids)) for part, ids in record["evidence"].items()}
+        drafts.append(Draft(refs=tuple(filter(None, map(read_ref, record["bullets"]))), **values))
     return tuple(drafts)

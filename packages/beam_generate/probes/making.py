@@ -239,13 +239,8 @@ def _published(draft: Draft, plans: bool) -> dict[str, Any]:
 
 def read_decisions(path: Path) -> tuple[Decision, ...]:
     """Read the decisions of one reviewer's file (JSON lines), none without a file; a `UserError` names a wrong one."""
-    decisions: dict[str, Decision] = {}
-    for number, row in enumerate(read_jsonl(path) if path.exists() else (), start=1):
-        decision = validate(Decision, row, f"{path}: entry {number}")
-        if decision.candidate in decisions:
-            raise UserError(f"{path}: entry {number}: {decision.candidate} is decided on twice; delete one of the two.")
-        decisions[decision.candidate] = decision
-    return tuple(decisions.values())
+    rows = read_jsonl(path) if path.exists() else ()
+    return tuple(validate(Decision, row, f"{path}: entry {number}") for number, row in enumerate(rows, start=1))
 
 
 def write_decisions(path: Path, decisions: Sequence[Decision]) -> Path:
