@@ -66,10 +66,8 @@ def make_story(parameters: RunParameters, number: int, topic: Seed | None = None
         topic: Use this topic instead.
 
     Raises:
-        UserError: The number, topic or layout is not possible.
+        UserError: The topic or layout is not possible.
     """
-    if number < 1:
-        raise UserError(f"conversation number {number} is below 1; conversations count from 1.")
     size, seed = parameters.size, parameters.generation_seed
     if topic is None:
         able = tuple(name for name in general_domains() if parameters.authors or name in _word_bank().banks())

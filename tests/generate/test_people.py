@@ -208,7 +208,6 @@ def test_the_offline_author_draws_and_takes_domains_that_it_has() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"number": 0}, "conversation number 0"),
         ({"title": "Pickling Everything"}, "give its domain"),
         ({"domain": "Knitting"}, "'Knitting' does not exist"),
         ({"strategy": "random"}, "parameter 'strategy' is 'random'.*hierarchical.*sequential"),

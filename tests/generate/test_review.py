@@ -69,15 +69,12 @@ def test_a_wrong_decision_is_one_sentence(tmp_path: Path, row: Any, message: str
     assert "\n" not in str(raised.value)
 
 
-def test_a_rejected_question_is_never_chosen(probes: ProbeSet) -> None:
+def test_a_rejected_question_is_never_chosen_and_a_decision_without_effect_is_noted(probes: ProbeSet) -> None:
     gone, kept = of(probes, "summarization")
     after = choose_again(probes, decision(gone.id, "reject"), repairs=Repairs())
     assert after.missing == {"summarization": 1}
     assert [draft.id for draft in after.chosen["summarization"]] == [kept.id]
     assert len(after.drafts) == len(probes.drafts)
-
-
-def test_a_decision_without_effect_is_noted(probes: ProbeSet) -> None:
     repairs = Repairs()
     assert not choose_again(probes, decision("summarization-0123456789", "reject"), repairs=repairs).missing
     assert [entry[2:] for entry in repairs.entries] == [("reject of a candidate that is gone", "no effect")]

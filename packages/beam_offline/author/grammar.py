@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from beamlib.errors import UserError
-
 NOUNS = frozenset({"thing", "this", "topic", "ref", "other", "my_other", "full", "theme"})
 """Slots whose noun phrases verbs agree with."""
 Value = str | Callable[[], str]
@@ -130,10 +128,7 @@ def series(parts: Sequence[str]) -> str:
 @cache
 def compiled(text: str) -> tuple[Part, ...]:
     """Parse a text into parts: a string, (capital, article, name) of a slot, (alternatives,) or (singular, plural)."""
-    try:
-        return _read(deque(filter(None, _TOKEN.split(text))), nested=False)[0]
-    except ValueError:
-        raise UserError(f"phrase {text!r:.100}: its brackets do not match; correct the bank.") from None
+    return _read(deque(filter(None, _TOKEN.split(text))), nested=False)[0]
 
 
 def _read(tokens: deque[str], *, nested: bool) -> tuple[tuple[Part, ...], ...]:
@@ -153,11 +148,11 @@ def _read(tokens: deque[str], *, nested: bool) -> tuple[tuple[Part, ...], ...]:
         elif _AGREEMENT.fullmatch(token):
             options[-1].append(tuple(token[1:-1].split("|")))
         elif token == "]" or "{" in token or "}" in token:
-            raise ValueError(token)
+            raise ValueError(f"{token!r} stands outside of its brackets")
         else:
             options[-1].append(token)
     if nested:
-        raise ValueError("never closed")
+        raise ValueError("'[' is never closed")
     return tuple(map(tuple, options))
 
 
