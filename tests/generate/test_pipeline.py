@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -110,26 +105,6 @@ def test_an_order_that_makes_no_sense_is_one_sentence_before_anything_is_written
     with pytest.raises(UserError, match=re.escape(sentence)):
         run_generate(**{"out": tmp_path / "out", "sizes": ["100k"], **changes})
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_a_generation_that_is_killed_again_and_again_ends_in_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "beam_run", "generate", "--out", str(tmp_path), "--seed", "5"]
-    command += ["--domain", "Trip Planning", "--workers", "1"]
-    folder = tmp_path / "100K" / "1"
-    for wanted in ("generation.json", "user_messages.json", "chat.json"):
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline and not (folder / wanted).exists():
-            time.sleep(0.005)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert hashes(folder) == hashes(whole)
 
 
 def test_an_edited_plan_is_kept_and_everything_after_it_is_made_anew(whole: Path, tmp_path: Path) -> None:

@@ -89,6 +89,12 @@ class Candidate:
     parts: Mapping[str, Ref] = field(default_factory=dict)
 
     @property
+    def bullets(self) -> str:
+        """Its bullets as lines `[0.3.12] label: text`."""
+        bullets = [(ref, self.window.bullets[ref]) for ref in self.refs]
+        return "\n".join(f"[{ref}] {bullet.label}: {bullet.text}" for ref, bullet in bullets)
+
+    @property
     def where(self) -> str:
         """Place in notes on repairs: ability and bullets."""
         return f"{self.ability}, {' '.join(map(str, self.refs))}"
@@ -173,7 +179,7 @@ async def ask_questions(model: Model, candidates: Sequence[Candidate], view: Vie
     prompts = [
         Prompt(
             f"probe_{candidate.ability}",
-            {"bullets": bullet_references(candidate), "turns": shown, "about": candidate.about},
+            {"bullets": candidate.bullets, "turns": shown, "about": candidate.about},
             about=candidate.where,
         )
         for candidate, shown in zip(kept, await show_turns(model, kept, view, repairs), strict=True)
@@ -336,12 +342,6 @@ def _lines(turn: Sequence[Spoken]) -> str:
 
 def _span(turn: Sequence[Spoken]) -> str:
     return f"messages {turn[0].id}-{turn[-1].id}"
-
-
-def bullet_references(candidate: Candidate) -> str:
-    """Render the bullets of a candidate as lines `[0.3.12] label: text`."""
-    bullets = [(ref, candidate.window.bullets[ref]) for ref in candidate.refs]
-    return "\n".join(f"[{ref}] {bullet.label}: {bullet.text}" for ref, bullet in bullets)
 
 
 def payload(nugget: str) -> str:

@@ -21,7 +21,7 @@ from beam_generate.plan_text import (
     show_timeline,
 )
 from beam_generate.seeds import targets
-from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Profile, Special, Story, SubPlan
+from beam_generate.shapes import SPECIAL_LABELS, Bullet, Profile, Story, SubPlan
 from beam_offline.author.facts import Entry
 from beam_offline.author.grammar import Grammar
 from beam_offline.author.probe_writer import ProbeWriter
@@ -68,7 +68,6 @@ _NARRATIVES = 20
 _SHY = 0.8
 """At 10M a general plan of Table 6 holds 930 questions, a fifth more than Table 3's mean over all styles: there most
 groups stay one question short, as replies of language models do."""
-_SPECIAL: Mapping[str, Special] = {special: special for special in SPECIALS}
 
 Reply = Callable[[Mapping[str, str], str], str]
 
@@ -87,7 +86,7 @@ class OfflineAuthor:
             "special_bullets": self._special_bullets,
             "plan_summary": self._plan_summary,
             "dialogue_summary": self._dialogue_summary,
-            "detect_question": self._detect_question,
+            "detect_question": lambda variables, _: "yes" if variables["answer"].rstrip().endswith("?") else "no",
             "detect_followup": lambda variables, about: "yes" if self._next(variables["answer"], "followup") else "no",
             "assistant_answer": self._assistant_answer,
             "user_reply": lambda variables, about: self._said_next(variables["answer"], "reply"),
@@ -165,7 +164,11 @@ class OfflineAuthor:
             SubPlan(
                 batch,
                 self.scenario.today(plan, batch),
-                tuple(_bullet(one) for one in self.scenario.entries[plan, batch] if one.purpose not in SPECIAL_LABELS),
+                tuple(
+                    Bullet(entry.place[2], entry.label, entry.text)
+                    for entry in self.scenario.entries[plan, batch]
+                    if entry.purpose not in SPECIAL_LABELS
+                ),
             )
             for batch in range(1, self.scenario.layout.subplans + 1)
         )
@@ -214,9 +217,6 @@ class OfflineAuthor:
         lines = [*variables["summary"].splitlines(), *(f"- {line}" for line in said if line)]
         return "\n".join(lines[-_SUMMARY_LINES:])
 
-    def _detect_question(self, variables: Mapping[str, str], about: str) -> str:
-        return "yes" if variables["answer"].rstrip().endswith("?") else "no"
-
     def _assistant_answer(self, variables: Mapping[str, str], about: str) -> str:
         message = variables["message"]
         named = _PLAN.search(about)
@@ -248,7 +248,3 @@ class OfflineAuthor:
 def _part(total: float, plan: int, plans: int) -> int:
     """Return a plan's part of a conversation's number. The parts add up to it."""
     return round(total * (plan + 1) / plans) - round(total * plan / plans)
-
-
-def _bullet(entry: Entry) -> Bullet:
-    return Bullet(entry.place[2], entry.label, entry.text, _SPECIAL.get(entry.purpose))
