@@ -131,15 +131,12 @@ def refusing(prompt_id: str, about: str, outcome: Outcome = Outcome.REFUSED) -> 
     return TalkingModel(say)
 
 
-def test_a_question_without_an_answer_is_dropped_and_noted() -> None:
+def test_a_question_without_an_answer_is_dropped_and_a_follow_up_that_fails_ends_its_turn() -> None:
     repairs = Repairs()
     turns = talk(refusing("assistant_answer", "sub-plan 2, question 3"), repairs)
     assert len(turns) == sum(map(len, QUESTIONS)) - 1
     assert QUESTIONS[1][2].text not in [turn.messages[0].text for turn in turns]
-    assert [done for *_, done in repairs.entries][-1] == "the turn is dropped"
-
-
-def test_a_follow_up_that_fails_ends_the_turn_after_its_last_answer() -> None:
+    assert repairs.entries[-1][3] == "the turn is dropped"
     repairs = Repairs()
     turns = talk(refusing("user_followup", "sub-plan 2, question 3"), repairs)
     assert len(turns) == sum(map(len, QUESTIONS)) and len(repairs.entries) == 1
@@ -219,10 +216,7 @@ def test_a_runaway_answer_is_shown_in_part_and_a_long_summary_is_cut() -> None:
 
 
 def test_a_summary_that_fails_leaves_the_old_one() -> None:
-    def say(prompt: Prompt, text: str) -> str:
-        raise ModelError("no", Outcome.FILTERED)
-
     window, repairs = window_of(Side("user", 100, 50)), Repairs()
     window.talk.add([DialogueMessage("user", f"word {n} " * 20) for n in range(12)])
-    asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
+    asyncio.run(window.make_room(refusing("dialogue_summary", "here"), repairs, "here"))
     assert window.summary == "" and window.start == 2 and len(repairs.entries) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -165,10 +165,6 @@ class Draft:
     def where(self) -> str:
         """Place in notes on repairs: ability and bullets."""
         return f"{self.ability}, {' '.join(map(str, self.refs)) or self.about}"
-
-    def edited(self, **changes: Any) -> Draft:
-        """Return the draft with other content under its old id."""
-        return replace(self, key=self.id, **changes)
 
     def to_record(self) -> dict[str, Any]:
         """Return the draft as an entry of `candidates.json`."""
