@@ -90,21 +90,6 @@ def test_every_stage_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert read_turns(folder, story, plan) == turns
 
 
-def test_the_loader_reads_it_without_a_remark(tmp_path: Path) -> None:
-    _, _, _, _, turns = small(tmp_path)
-    report = check_folder(tmp_path)
-    assert (report.errors, remarks(report)) == ([], [])
-    (tier,) = report.tiers
-    assert tier.chats["full"].markers == {"index": len(turns)} == tier.user_message_markers
-    assert tier.chats["full"].answer_ai_question == 2 == tier.chats["full"].followup_question
-    (source,) = find_conversations(tmp_path)
-    conversation = load(source, Treatment()).conversation
-    assert [m.content for m in conversation] == [m.text for turn in turns for m in turn.messages]
-    markers = [turn.messages[0].marker for turn in conversation.turns]
-    assert [marker and marker.bullets for marker in markers] == [(turn.bullet,) for turn in turns]
-    assert [batch.time_anchor for batch in conversation.batches] == ["March-06-2024", "March-07-2024"]
-
-
 def test_keys_stand_in_the_released_order(tmp_path: Path) -> None:
     folder, *_ = small(tmp_path)
     batch = json.loads((folder / "chat.json").read_text())[0]
@@ -146,6 +131,9 @@ def test_ten_plans_are_combined_with_ids_counted_through(tmp_path: Path) -> None
     (source,) = find_conversations(tmp_path)
     conversation = load(source, Treatment(chat_variant="full")).conversation
     assert [m.content for m in conversation] == [m.text for turn in said for m in turn.messages]
+    markers = [turn.messages[0].marker for turn in conversation.turns]
+    assert [marker and marker.bullets for marker in markers] == [(turn.bullet,) for turn in said]
+    assert [batch.time_anchor for batch in conversation.batches][:2] == ["March-06-2024", "March-07-2024"]
 
 
 def replaced(old: str, new: str) -> Callable[[Path], None]:

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from beam_generate.pipeline import (
 )
 from beam_generate.probes.wording import content, share
 from beam_generate.seeds import layouts_of, style_of, targets
+from beam_offline.author.facts import Entry
 from beam_offline.author.grammar import to_you
 from beam_offline.author.scenario import Scenario
 from beam_offline.author.script import Measures, PlanScript
@@ -59,12 +60,15 @@ def scenario(domain: str, size: Size = "100K", seed: int = SEED) -> Scenario:
     return Scenario(ConversationSpec(usual_parameters(size, generation_seed=seed, domain=domain)).story())
 
 
+def entries(scenario: Scenario) -> list[Entry]:
+    return [entry for some in scenario.entries.values() for entry in some]
+
+
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_loader_reads_it_without_anything_to_note(domain: str) -> None:
     report = check_folder(generated(domain))
     assert not any(repairs_of(generated(domain) / "100K" / "1")[stage] for stage in ("plans", "dialogue"))
-    assert not report.errors
-    assert not report.anomalies
+    assert not report.errors and not report.anomalies
     assert len(loaded(domain).probes) == 20
     assert Counter(gold.ability for gold in loaded(domain).gold.values()).most_common()[-1][1] == 2
 
@@ -101,16 +105,12 @@ def _prose(text: str) -> str:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_clause_stands_in_a_message_linked_to_its_bullet(domain: str) -> None:
-    by_bullet: dict[tuple[int, int], str] = {}
-    for batch in loaded(domain).conversation.batches:
-        for turn in batch.turns:
-            marker = turn.messages[0].marker
-            if marker is not None and marker.bullets:
-                key = (marker.batch, marker.bullets[0])
-                by_bullet[key] = f"{by_bullet.get(key, '')} {turn.messages[0].content}"
-    for entries in scenario(domain).entries.values():
-        for entry in entries:
-            assert entry.clause.casefold() in by_bullet.get(entry.place[1:], "").casefold()
+    by_bullet: dict[tuple[int, int], str] = defaultdict(str)
+    for message in (turn.messages[0] for turn in loaded(domain).conversation.turns):
+        if message.marker is not None and message.marker.bullets:
+            by_bullet[message.marker.batch, message.marker.bullets[0]] += f" {message.content}"
+    for entry in entries(scenario(domain)):
+        assert entry.clause.casefold() in by_bullet[entry.place[1:]].casefold()
 
 
 @pytest.mark.parametrize("size", ["100K", "500K", "10M"])
@@ -118,14 +118,10 @@ def test_nothing_is_told_before_it_can_have_happened(size: Size) -> None:
     waited = 0
     for domain in DOMAINS:
         found = scenario(domain, size)
-        for entries in found.entries.values():
-            for entry in entries:
-                fact = entry.fact
-                if fact is None or entry.purpose != "fact" or not fact.kind.after:
-                    continue
+        for fact in (entry.fact for entry in entries(found) if entry.purpose == "fact"):
+            if fact and fact.kind.after:
                 known = [one for one in fact.strand.told if one.kind.key == fact.kind.after and one.place < fact.place]
-                assert known
-                assert known[-1].day is None or known[-1].day < found.today(*fact.place[:2])
+                assert known and (known[-1].day is None or known[-1].day < found.today(*fact.place[:2]))
                 waited += 1
     assert waited
 
@@ -184,7 +180,7 @@ def test_the_same_seed_gives_the_same_bytes(domain: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(("size", "seed"), [("100K", 41), ("500K", 43), ("1M", 44)])
 def test_enough_deeds_are_denied_that_were_told_of_one_strand_alone(domain: str, size: Size, seed: int) -> None:
     """A conversation asks for two contradictions; in longer ones the same deed comes back with other strands."""
-    entries = [one for found in scenario(domain, size, seed).entries.values() for one in found if one.fact is not None]
-    told = Counter(entry.clause for entry in entries if entry.purpose == "fact")
-    denied = [entry.fact for entry in entries if entry.purpose == "contradiction" and entry.fact]
+    every = entries(scenario(domain, size, seed))
+    told = Counter(entry.clause for entry in every if entry.purpose == "fact")
+    denied = [entry.fact for entry in every if entry.purpose == "contradiction" and entry.fact]
     assert sum(told[fact.clause] == 1 for fact in denied) >= (3 if size == "100K" else 6)
