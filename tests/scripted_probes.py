@@ -250,7 +250,7 @@ def _good() -> list[Draft]:
     from beam_generate.shapes import Repairs
 
     if not _MADE:
-        made = asyncio.run(make_probes(Scripted(), story(), [plan()], [turns()], Repairs(), 1))
+        made = asyncio.run(make_probes(Scripted(), story(), [plan()], [turns()], Repairs()))
         first = {ability: reply_of(ability)["question"] for ability in ABILITIES}
         _MADE.extend(one for one in made.drafts if one.question == first[one.ability])
     return _MADE

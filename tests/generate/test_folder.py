@@ -54,7 +54,7 @@ def generate(folder: Path, story: Story, plan: Plan) -> tuple[list[list[MainQues
 
 def probing() -> dict[str, list[dict[str, Any]]]:
     """Two questions per ability, on messages that exist."""
-    return asyncio.run(make_probes(Scripted(), story(), [plan()], [turns()], Repairs(), 1)).questions
+    return asyncio.run(make_probes(Scripted(), story(), [plan()], [turns()], Repairs())).questions
 
 
 def remarks(report: CheckReport) -> list[Anomaly]:

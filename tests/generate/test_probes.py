@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam_generate.probes.drafts import KINDS, Draft, Ref, read_candidates
-from beam_generate.probes.making import ProbeSet, TooFew, deciles, make_probes, released_deciles, select
+from beam_generate.probes.making import ProbeSet, deciles, make_probes, released_deciles, select
 from beam_generate.probes.writing import find_candidates, windows
 from beam_generate.replies import read_json
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Repairs
@@ -23,12 +23,12 @@ from beamlib.llm.model import ModelError, Outcome
 from scripted_probes import MESSAGE, TOLD, Scripted, draft, plan, reply_of, story, turns
 
 
-def made(model: Scripted, repairs: Repairs | None = None, plans: int = 1, **options: Any) -> ProbeSet:
+def made(model: Scripted, repairs: Repairs | None = None, plans: int = 1) -> ProbeSet:
     size = "10M" if plans > 1 else "100K"
     return asyncio.run(
         make_probes(
             model, story(size), [plan(i) for i in range(plans)], [turns(i) for i in range(plans)],
-            Repairs() if repairs is None else repairs, 1, **options,
+            Repairs() if repairs is None else repairs,
         )
     )  # fmt: skip
 
@@ -132,26 +132,24 @@ def test_a_reply_that_is_no_json_is_asked_for_once_more() -> None:
     assert "JSON list" in next(prompt.complaint for prompt in model.asked if prompt.attempt)
 
 
-def test_a_second_bad_reply_is_given_up_and_too_few_questions_are_an_error_that_holds_what_there_is() -> None:
+def test_a_second_bad_reply_is_given_up_and_leaves_the_ability_empty() -> None:
     repairs, replies = Repairs(), ["No.", ModelError("too long", Outcome.TRUNCATED)]
-    with pytest.raises(TooFew, match=r"missing summarization \(2\)") as raised:
-        made(Scripted({"candidates_summarization": replies}), repairs)
-    assert [entry[3] for entry in repairs.entries] == ["asked again", "given up", "failed"]
-    assert len(raised.value.probes.drafts) == 18
-    assert made(Scripted({"candidates_summarization": replies}), allow_short=True).missing == {"summarization": 2}
+    probes = made(Scripted({"candidates_summarization": replies}), repairs)
+    assert (probes.missing, len(probes.drafts)) == ("summarization (2)", 18)
+    assert [entry[3] for entry in repairs.entries] == ["asked again", "given up", "left short"]
 
 
 def test_a_dead_line_is_no_reason_for_fewer_questions() -> None:
     with pytest.raises(ModelError, match="down"):
-        made(Scripted({"probe_summarization": [ModelError("down", Outcome.UNAVAILABLE)]}), allow_short=True)
+        made(Scripted({"probe_summarization": [ModelError("down", Outcome.UNAVAILABLE)]}))
 
 
 @pytest.mark.parametrize("lost", ["question", "answer", "question_type"])
 def test_a_reply_that_lacks_a_field_is_dropped(lost: str) -> None:
     repairs = Repairs()
     reply = {key: value for key, value in reply_of("information_extraction").items() if key != lost}
-    probes = made(Scripted({"probe_information_extraction": [json.dumps(reply)]}), repairs, allow_short=True)
-    assert probes.missing == {"information_extraction": 1}
+    probes = made(Scripted({"probe_information_extraction": [json.dumps(reply)]}), repairs)
+    assert probes.missing == "information_extraction (1)"
     assert f"no {lost} in the reply" in [entry[2] for entry in repairs.entries]
 
 
@@ -164,7 +162,7 @@ def test_counts_that_are_missing_are_counted() -> None:
 
 def test_evidence_that_is_no_id_drops_the_draft_by_name() -> None:
     reply = {**reply_of("information_extraction"), "evidence": ["the first one"]}
-    probes = made(Scripted({"probe_information_extraction": [json.dumps(reply)]}), allow_short=True)
+    probes = made(Scripted({"probe_information_extraction": [json.dumps(reply)]}))
     assert dropped(probes) == {"evidence_exists": 1}
 
 
@@ -187,7 +185,7 @@ def test_a_long_turn_is_summarised_or_cut_and_keeps_its_ids(fails: bool) -> None
     long = turns()
     long[0] = DialogueTurn(0, 1, 1, (long[0].messages[0], DialogueMessage("assistant", "word " * 40_000)))
     repairs, model = Repairs(), Scripted({"dialogue_summary": [ModelError("no", Outcome.FILTERED)][:fails]})
-    asyncio.run(make_probes(model, story(), [plan()], [long], repairs, 1))
+    asyncio.run(make_probes(model, story(), [plan()], [long], repairs))
     assert sum(prompt.id == "dialogue_summary" for prompt in model.asked) == 1
     assert [entry[3] for entry in repairs.entries] == ["cut to its share"][:fails]
     shown = next(prompt for prompt in model.asked if prompt.id == "probe_information_extraction").variables["turns"]
@@ -198,7 +196,7 @@ def test_a_long_turn_is_summarised_or_cut_and_keeps_its_ids(fails: bool) -> None
 def test_bullets_that_nobody_spoke_of_are_left_out_or_drop_the_candidate() -> None:
     repairs = Repairs()
     silent = [turn for turn in turns() if (turn.batch, turn.bullet) not in ((1, 2), (2, 6))]
-    asyncio.run(make_probes(Scripted(), story(), [plan()], [silent], repairs, 1, allow_short=True))
+    asyncio.run(make_probes(Scripted(), story(), [plan()], [silent], repairs))
     done = {(entry[1].split(",")[0], entry[3]) for entry in repairs.entries if "no turn speaks" in entry[2]}
     assert ("knowledge_update", "dropped") in done
     assert ("summarization", "bullets left out") in done

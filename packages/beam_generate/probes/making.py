@@ -26,7 +26,6 @@ from beam_generate.probes.writing import ask_abstention, ask_questions, find_can
 from beam_generate.shapes import DialogueTurn, Plan, Repairs, Story
 from beamlib.data.conversations import ABILITIES, Ability, Size
 from beamlib.data.published import table
-from beamlib.errors import UserError
 from beamlib.files import read_jsonl, write_jsonl
 from beamlib.llm.model import Model
 
@@ -68,30 +67,21 @@ class ProbeSet:
         return [{**draft.to_record(), "chosen": draft.id in chosen} for draft in self.drafts]
 
     @property
-    def missing(self) -> dict[str, int]:
-        """Number of questions that each ability lacks, if it does."""
+    def missing(self) -> str:
+        """The abilities that lack questions and how many, as `summarization (2)`; empty if none does."""
         lacking = {ability: PER_ABILITY - len(self.chosen[ability]) for ability in ABILITIES}
-        return {ability: count for ability, count in lacking.items() if count}
-
-
-class TooFew(UserError):
-    """An ability has fewer than two usable questions. `probes` is what there is, for review."""
-
-    def __init__(self, message: str, probes: ProbeSet) -> None:
-        super().__init__(message)
-        self.probes = probes
+        return ", ".join(f"{ability} ({count})" for ability, count in lacking.items() if count)
 
 
 async def make_probes(
     model: Model, story: Story, plans: Sequence[Plan], turns: Sequence[Sequence[DialogueTurn]], repairs: Repairs,
-    seed: int, decisions: Sequence[Decision] = (), *, allow_short: bool = False,
+    decisions: Sequence[Decision] = (),
 ) -> ProbeSet:  # fmt: skip
-    """Write candidates, questions and rubrics, check them, and choose two per ability.
+    """Write candidates, questions and rubrics, check them, and choose two per ability, as far as there are two.
 
     `turns` are given by plan, in order; message ids count through all of them.
 
     Raises:
-        TooFew: Too few drafts are usable, unless `allow_short`.
         ModelError: A call failed and may succeed later.
     """
     view = View(turns)
@@ -102,12 +92,11 @@ async def make_probes(
         *await ask_questions(model, candidates, view, repairs),
     ]
     checked = examine_all(await write_rubrics(model, drafts, repairs), view)
-    return choose(checked, len(view.messages), story.size, repairs, seed, decisions, allow_short=allow_short)
+    return choose(checked, len(view.messages), story.size, repairs, story.seed, decisions)
 
 
 def choose(
     drafts: Sequence[Draft], messages: int, size: Size, repairs: Repairs, seed: int, decisions: Sequence[Decision] = (),
-    *, allow_short: bool = False,
 ) -> ProbeSet:  # fmt: skip
     """Choose among checked drafts, with a reviewer's decisions; arguments as in `make_probes`."""
     accepted, rejected = apply_decisions(drafts, decisions, repairs)
@@ -119,15 +108,7 @@ def choose(
     chosen = select(usable, accepted, messages, size, seed)
     probes = ProbeSet(tuple(drafts), chosen, 10 if size == "10M" else 1)
     if probes.missing:
-        lacking = ", ".join(f"{ability} ({count})" for ability, count in probes.missing.items())
-        repairs.note("probes", "selection", f"questions missing: {lacking}", "left short" if allow_short else "failed")
-        if not allow_short:
-            raise TooFew(
-                f"probing questions of {size}: too few usable candidates, missing {lacking}; see in "
-                "repairs-probes.jsonl why they were dropped, then ask for larger plans (bullets_per_subplan, "
-                "questions_per_batch), or ask again by --calls refresh or another model.",
-                probes,
-            )
+        repairs.note("probes", "selection", f"questions missing: {probes.missing}", "left short")
     return probes
 
 
