@@ -240,7 +240,7 @@ class Scripted:
 def draft(ability: str, fields: Mapping[str, Any] | None = None, **changes: Any) -> Draft:
     """The good draft of an ability, with other content where said."""
     made = {one.ability: one for one in _good()}[ability]  # type: ignore[index]
-    return replace(made, fields={**made.fields, **(fields or {})}, key="", **changes)
+    return replace(made, fields={**made.fields, **(fields or {})}, **changes)
 
 
 def _good() -> list[Draft]:

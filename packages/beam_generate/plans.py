@@ -25,7 +25,6 @@ from beam_generate.replies import one_line, read_objects, read_seed, refuses
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Layout, Plan, Repairs, Story, SubPlan, Timeline
 from beamlib.data.conversations import Seed
-from beamlib.errors import UserError
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
 from beamlib.llm.retrying import ReadReply, ask, gather
 
@@ -327,19 +326,12 @@ def fit_timelines(
     """Return timelines in order inside `whole`, without overlaps, each of at least `days` days.
 
     If one is missing, too short, out of order or outside, all share the days evenly.
-
-    Raises:
-        UserError: `whole` is too short.
     """
     fitted = [timeline for timeline in timelines if timeline and (timeline.end - timeline.start).days + 1 >= days]
     in_order = all(one.end < other.start for one, other in pairwise(fitted))
     if len(fitted) == len(timelines) and in_order and whole.start <= fitted[0].start and fitted[-1].end <= whole.end:
         return fitted
     length = (whole.end - whole.start).days + 1
-    if length < days * len(timelines):
-        raise UserError(
-            f"{where}: {len(timelines)} plans of {days} days do not fit into {length} days; generate it again."
-        )
     repairs.note("seeds", where, "days missing, out of order, overlapping or too few", "shared out evenly")
     bounds = [whole.start + timedelta(length * part // len(timelines)) for part in range(len(timelines) + 1)]
     return [Timeline(start, after - timedelta(1)) for start, after in pairwise(bounds)]

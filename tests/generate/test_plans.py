@@ -19,7 +19,6 @@ from beam_generate.plans import SETUP_LABEL, fit_days, fit_timelines, make_plans
 from beam_generate.seeds import make_story
 from beam_generate.shapes import Plan, Repairs, Story, Timeline
 from beamlib.data.conversations import Size
-from beamlib.errors import UserError
 from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import usual_parameters
 
@@ -345,9 +344,3 @@ def test_timelines_never_overlap_or_leave_the_whole(spans: list[tuple[int, int] 
     told = [span and Timeline(start + timedelta(span[0]), start + timedelta(sum(span))) for span in spans]
     found = fit_timelines(told, whole, 10, "test", Repairs())
     check_timelines(found, whole)
-
-
-def test_a_whole_that_is_too_short_is_a_sentence() -> None:
-    whole = Timeline(date(2024, 3, 1), date(2024, 3, 20))
-    with pytest.raises(UserError, match="3 plans of 10 days do not fit into 20 days"):
-        fit_timelines([None] * 3, whole, 10, "10M-1", Repairs())

@@ -130,7 +130,7 @@ class Draft:
     `evidence` maps the published part ("" without parts) to message ids; it is empty for abstention. `fields` are the
     other published fields. `hints` are notes of the writer for the checks, never published: `entity`, `detail` and
     `keyword` for abstention, `old_value` and `new_value` for updates. `refs` are the bullets it rests on, `plans` the
-    plans of its window. `dropped` names the check that it failed, `why` the reason. `key` is its id, once fixed.
+    plans of its window. `dropped` names the check that it failed, `why` the reason.
     """
 
     ability: Ability
@@ -146,13 +146,10 @@ class Draft:
     hints: Mapping[str, str] = field(default_factory=dict)
     dropped: str = ""
     why: str = ""
-    key: str = ""
 
     @property
     def id(self) -> str:
         """Ability and a hash of the content, so that a decision never passes to a question with other content."""
-        if self.key:
-            return self.key
         content = [self.question, self.reference, list(self.rubric), {k: list(v) for k, v in self.evidence.items()}]
         return f"{self.ability}-{sha256(to_json([self.ability, content, list(map(str, self.refs))]))[:10]}"
 
@@ -168,7 +165,7 @@ class Draft:
 
     def to_record(self) -> dict[str, Any]:
         """Return the draft as an entry of `candidates.json`."""
-        names = (one.name for one in dataclass_fields(self) if one.name not in ("refs", "key"))
+        names = (one.name for one in dataclass_fields(self) if one.name != "refs")
         return {"id": self.id, "bullets": list(map(str, self.refs)), **{name: getattr(self, name) for name in names}}
 
 
@@ -177,7 +174,7 @@ def read_candidates(path: Path) -> tuple[Draft, ...]:
     drafts = []
     for record in read_json(path):
         values = {name: value for name, value in record.items() if name not in ("id", "bullets", "chosen")}
-        values |= {"rubric": tuple(record["rubric"]), "plans": tuple(record["plans"]), "key": record["id"]}
+        values |= {"rubric": tuple(record["rubric"]), "plans": tuple(record["plans"])}
         values["evidence"] = {part: tuple(map(int, ids)) for part, ids in record["evidence"].items()}
         drafts.append(Draft(refs=tuple(filter(None, map(read_ref, record["bullets"]))), **values))
     return tuple(drafts)

@@ -367,8 +367,7 @@ async def write_rubrics(model: Model, drafts: Sequence[Draft], repairs: Repairs)
     finished = []
     for draft in drafts:
         if rubric := tidy_rubric(draft, replies.get(id(draft), [draft.reference.rstrip(".")]) or []):
-            draft = replace(draft, rubric=rubric)
-            finished.append(replace(draft, key=draft.id))  # fixed, because its hash is read many times from here on
+            finished.append(replace(draft, rubric=rubric))
         else:
             repairs.note("probes", draft.where, "no usable rubric", "dropped")
     return finished
