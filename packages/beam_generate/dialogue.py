@@ -262,7 +262,7 @@ class _Scene:
             memory = {"summary": window.summary, "history": window.text(leave_out=1), "answer": answer}
             topic = {"topic": self.shared["topic"]} if kind == "followup_question" else {}
             prompt = Prompt(detector, {**topic, **memory}, self.where)
-            if not await ask_yes_or_no(self.model, prompt, self.notes, self.where):
+            if not await ask_yes_or_no(self.model, prompt, self.notes):
                 return
             variables = {**self.shared, **memory, "profile": self.profile, "bullets": self.bullets}
             text = await self._ask(writer, variables)
@@ -270,4 +270,4 @@ class _Scene:
                 return
 
     async def _ask(self, prompt_id: str, variables: Mapping[str, str]) -> str | None:
-        return await ask_message(self.model, Prompt(prompt_id, variables, self.where), self.notes, self.where)
+        return await ask_message(self.model, Prompt(prompt_id, variables, self.where), self.notes)

@@ -50,17 +50,14 @@ def about(story: Story, what: str, index: int | None = None) -> str:
 
 
 async def with_biography(model: Model, story: Story, repairs: Repairs) -> Story:
-    """Add the user's biography to a story that has none."""
-    if story.profile.biography:
-        return story
+    """Add the user's biography to a story."""
     variables = {"profile": render_profile(story.profile), "traits": render_traits(story.profile)}
     text = await _ask_prose(model, Prompt("biography", variables, about(story, "biography")), _BIOGRAPHY, repairs)
     return replace(story, profile=replace(story.profile, biography=text))
 
 
 async def make_plans(model: Model, story: Story, repairs: Repairs) -> list[Plan]:
-    """Write the plans of a conversation, in order: one below 10M, ten at 10M."""
-    story = await with_biography(model, story, repairs)
+    """Write the plans of a conversation that has a biography, in order: one below 10M, ten at 10M."""
     subseeds = await make_subseeds(model, story, repairs) if story.plans > 1 else [SubSeed(story.topic, story.timeline)]
     narratives = await gather(_ask_narratives(model, story, one.seed, k, repairs) for k, one in enumerate(subseeds))
     plans: list[Plan] = []

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_generate.plan_text import read_subplans, read_timeline, render_plan, show_day
-from beam_generate.plans import SETUP_LABEL, fit_days, fit_timelines, make_plans, make_subseeds
+from beam_generate.plans import SETUP_LABEL, fit_days, fit_timelines, make_plans, make_subseeds, with_biography
 from beam_generate.seeds import make_story
 from beam_generate.shapes import Plan, Repairs, Story, Timeline
 from beamlib.data.conversations import Size
@@ -103,9 +103,14 @@ def story(size: Size = "100K", strategy: str = "hierarchical", domain: str = "Tr
 
 
 def made(model: Scripted, told: Story | None = None) -> tuple[Plan, Repairs]:
-    repairs = Repairs()
-    (plan,) = asyncio.run(make_plans(model, told or story(), repairs))
+    (plan,), repairs = all_plans(model, told or story())
     return plan, repairs
+
+
+def all_plans(model: Scripted, told: Story) -> tuple[list[Plan], Repairs]:
+    repairs = Repairs()
+    whole = asyncio.run(with_biography(model, told, repairs))
+    return asyncio.run(make_plans(model, whole, repairs)), repairs
 
 
 def check(plan: Plan, subplans: int, lacking: int = 0) -> None:
@@ -262,15 +267,10 @@ def test_days_are_put_in_order(offsets: list[int | None], spare: int) -> None:
 # Ten plans
 
 
-def long_plans(model: Scripted, strategy: str = "hierarchical") -> tuple[list[Plan], Repairs]:
-    repairs = Repairs()
-    return asyncio.run(make_plans(model, story("10M", strategy), repairs)), repairs
-
-
 @pytest.mark.parametrize("strategy", ["sequential", "hierarchical"])
 def test_ten_plans_follow_one_another(strategy: str) -> None:
     model = Scripted()
-    plans, repairs = long_plans(model, strategy)
+    plans, repairs = all_plans(model, story("10M", strategy))
     assert repairs.entries == []
     assert [plan.index for plan in plans] == list(range(10))
     for plan in plans:
