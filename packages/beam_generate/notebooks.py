@@ -40,7 +40,6 @@ from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import Loaded, load, readable
 from beamlib.data.published import table
 from beamlib.data.sources import Source, find_conversations
-from beamlib.errors import UserError
 from beamlib.evaluate.conversation_record import data_revision, record_of
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import PAGE_WIDTH, bars, legend, style
@@ -353,8 +352,6 @@ def review_widget(candidates: Sequence[Draft], view: View, path: Path, reviewer:
     Each click is saved to the reviewer's own file at `path` at once.
     """
     decisions = {decision.candidate: decision for decision in read_decisions(path)}
-    if foreign := sorted({one.reviewer for one in decisions.values()} - {reviewer}):
-        raise UserError(f"{path}: holds decisions of {foreign[0]}; give {reviewer} a file of their own.")
 
     def options() -> list[tuple[str, int]]:
         states = [decisions[one.id].verdict if one.id in decisions else one.dropped or "open" for one in candidates]

@@ -89,17 +89,15 @@ def test_every_prompt_of_generation_can_be_told_from_its_text() -> None:
     ("authors", "changes", "sentence"),
     [
         ({}, {}, "'authors.planner' is missing"),
-        ({"asker": {}}, {}, "'authors.planner' is missing"),
         ({"planner": {"api_key": "sk-secret"}}, {}, "keys come from the environment"),
         ({"planner": {}, "prober": {"key_variable": "BEAMLIB_NO_SUCH_KEY"}}, {}, "BEAMLIB_NO_SUCH_KEY, which is not"),
         ({"planner": {}}, {"prompts": "nowhere"}, "the folder of prompts cannot be read"),
-        ({"planner": {}}, {"prompts": "nowhere", "authors": ""}, "--prompts: the offline author asks no model"),
     ],
 )
 def test_an_order_that_cannot_be_met_calls_nothing(
     tmp_path: Path, authors: dict[str, dict[str, str]], changes: dict[str, Any], sentence: str
 ) -> None:
-    with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
+    with ScriptedServer(ServedAuthor(COMMISSION.story())) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         value = json.loads(models.read_text())
         value["authors"] = {role: value["judge"] | fields for role, fields in authors.items()}
@@ -113,7 +111,7 @@ def test_an_order_that_cannot_be_met_calls_nothing(
 
 def test_each_prompt_goes_to_the_model_of_its_role_with_the_limit_of_its_replies(tmp_path: Path) -> None:
     folder = COMMISSION.begin(tmp_path / "out")
-    with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
+    with ScriptedServer(ServedAuthor(COMMISSION.story())) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         value = json.loads(models.read_text())
         value["authors"] = {
@@ -191,7 +189,7 @@ def test_a_wrong_file_of_titles_is_one_sentence(tmp_path: Path, text: str, probl
 
 def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its_calls(tmp_path: Path) -> None:
     out, folder = tmp_path / "out", COMMISSION.folder(tmp_path / "out")
-    author = ServedAuthor([COMMISSION.story()])
+    author = ServedAuthor(COMMISSION.story())
     with ScriptedServer(author) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         process = subprocess.Popen(
@@ -230,7 +228,7 @@ def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp
     kinds = [
         kind for kind in SPOILS if kind not in ("refusal", "wrong list", "refs", "evidence", "types", "cut", "remark")
     ]
-    author = ServedAuthor([GENERAL.stood_in().story()], kinds, rate=0.15, seed=3)
+    author = ServedAuthor(GENERAL.stood_in().story(), kinds, rate=0.15, seed=3)
     out, folder = tmp_path / "out", GENERAL.folder(tmp_path / "out")
     with ScriptedServer(author, faults=FAULTS) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
@@ -251,7 +249,7 @@ def test_answers_have_a_length_to_aim_at_and_a_remark_on_a_contradiction_spoils_
     folder, offline = COMMISSION.begin(tmp_path / "out"), GenerationConfig()
     make_plan_stage(COMMISSION, folder, offline)
     make_question_stage(folder, offline)
-    with ScriptedServer(ServedAuthor([COMMISSION.story()], ["remark"], rate=1.0)) as server:
+    with ScriptedServer(ServedAuthor(COMMISSION.story(), ["remark"], rate=1.0)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         make_dialogue_of_plan(folder, 0, GenerationConfig(models=str(models), confirmed=True))
         prompts = [recognise(body_text(request.body))[0] for request in server.requests]
@@ -269,7 +267,7 @@ def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
     make_question_stage(folder, offline)
     make_dialogue_of_plan(folder, 0, offline)
     kinds = ("wrong list", "refs", "evidence", "types", "cut", "refusal")
-    with ScriptedServer(ServedAuthor([COMMISSION.story()], kinds, rate=0.5)) as server:
+    with ScriptedServer(ServedAuthor(COMMISSION.story(), kinds, rate=0.5)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match=r"too few usable candidates, missing .*repairs-probes\.jsonl") as raised:
             make_probe_stage(folder, GenerationConfig(models=str(models), confirmed=True))
@@ -282,7 +280,7 @@ def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
 
 
 def test_what_a_model_never_gives_stops_with_one_sentence_and_nothing_half_written(tmp_path: Path) -> None:
-    author = ServedAuthor([COMMISSION.story()], ["missing"], rate=1.0, seed=1)
+    author = ServedAuthor(COMMISSION.story(), ["missing"], rate=1.0, seed=1)
     folder = COMMISSION.begin(tmp_path / "out")
     with ScriptedServer(author) as server:
         writing = GenerationConfig(models=str(models_file(tmp_path / "models.json", server.base_url)), confirmed=True)

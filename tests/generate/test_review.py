@@ -108,6 +108,4 @@ def test_the_page_shows_a_candidate_as_text_and_saves_each_click(probes: ProbeSe
         drafts[1].id: "reject",
     }
     assert "[reject]" in picked.options[1][0]
-    with pytest.raises(UserError, match="holds decisions of Ana; give Bo a file of their own"):
-        review_widget(drafts, seen, path, "Bo")
     assert len(review_widget([], seen, path, "Ana").children) == 3

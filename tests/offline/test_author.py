@@ -16,14 +16,12 @@ import pytest
 
 from beam_claims.data_check import check_folder
 from beam_generate.authors import GenerationConfig
-from beam_generate.pipeline import (
-    ConversationSpec,
-    repairs_of,
-)
+from beam_generate.pipeline import ConversationSpec, repairs_of
 from beam_generate.probes.wording import content, share
 from beam_generate.seeds import layouts_of, style_of, targets
+from beam_offline.author.author import OfflineAuthor
 from beam_offline.author.facts import Entry
-from beam_offline.author.grammar import to_you
+from beam_offline.author.grammar import articles, to_you
 from beam_offline.author.scenario import Scenario
 from beam_offline.author.script import Measures, PlanScript
 from beam_offline.author.word_bank import banks, long_bank
@@ -99,8 +97,8 @@ def test_nothing_is_said_twice_and_the_assistant_never_speaks_as_the_user(domain
             assert not own.search(spoken), spoken[:200]
 
 
-def _prose(text: str) -> str:
-    return re.sub(r"```.*?```|\\\(.*?\\\)|`[^`]*`", "", text, flags=re.DOTALL)
+def _prose(text: str, code: str = "") -> str:
+    return re.sub(r"```.*?```|\\\(.*?\\\)|`[^`]*`", code, text, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -184,3 +182,29 @@ def test_enough_deeds_are_denied_that_were_told_of_one_strand_alone(domain: str,
     told = Counter(entry.clause for entry in every if entry.purpose == "fact")
     denied = [entry.fact for entry in every if entry.purpose == "contradiction" and entry.fact]
     assert sum(told[fact.clause] == 1 for fact in denied) >= (3 if size == "100K" else 6)
+
+
+_CROOKED = {
+    "a doubled word": re.compile(r"\b(?!that\b|had\b|very\b)([a-z]+) \1\b"),
+    "doubled marks": re.compile(r"[,.:;?!] ?[,.:;?!]| [,.:;?!]"),
+    "an unfilled slot": re.compile(r"[{}\[\]|<>]|//|->"),
+    "a small letter": re.compile(r"^[a-z]|(?<!\d)[.?!] [a-z]|\bi\b"),
+    "a joint": re.compile(r"\b(?:and|but|so|because) (?:and|but|because)\b|, (?:and|but)[,.]", re.IGNORECASE),
+    "a pronoun's case": re.compile(
+        r"\b(?:what|whatever|when|before|whether) (?:me|them|him|her) \w|\bme (?:are|am)\b"
+        r"|\b(?:to|for|with|from|of|about) I\b|\bI (?:are|is|were)\b"
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("domain", sorted(banks()))
+def test_no_message_of_a_user_is_crooked_and_each_asks_one_thing(domain: str, seed: int) -> None:
+    script = OfflineAuthor(scenario(domain, "100K", seed).story).script(0)
+    for step in (step for turn in script.all_turns for step in turn.steps):
+        text = _prose(step.text, "code")
+        for what, pattern in _CROOKED.items():
+            found = pattern.search(text)
+            assert not found, f"{what} ({found and found[0]!r}): {step.text}"
+        assert articles(text) == text
+        assert text.count("?") <= (2 if step.purpose == "reply" else 1), step.text
