@@ -42,14 +42,6 @@ Value = TypeVar("Value")
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
-class _Topic(BaseModel):
-    category: str
-    title: str
-    theme: str
-    subtopics: list[str]
-    timeline: str = ""
-
-
 class _QuestionMessage(BaseModel):
     index: str
     content: Text
@@ -115,16 +107,13 @@ def read_story(folder: Path) -> Story:
 
 
 def _write_topic(folder: Path, number: int, seed: Seed, timeline: Timeline | None = None) -> Path:
-    value: dict[str, Any] = {"id": number, "category": seed.category, "title": seed.title, "theme": seed.theme}
-    value["subtopics"] = list(seed.subtopics)
-    if timeline is not None:
-        value["timeline"] = f"{timeline.start.isoformat()} to {timeline.end.isoformat()}"
-    return write_ordered(folder / TOPIC, value)
+    days = {"timeline": f"{timeline.start.isoformat()} to {timeline.end.isoformat()}"} if timeline else {}
+    return write_ordered(folder / TOPIC, {"id": number, **asdict(seed), **days})
 
 
 def _read_topic(folder: Path) -> tuple[Seed, Timeline | None]:
-    topic = validate(_Topic, read_json(folder / TOPIC), folder / TOPIC)
-    return Seed(topic.category, topic.title, topic.theme, tuple(topic.subtopics)), read_timeline(topic.timeline)
+    topic = read_json(folder / TOPIC)
+    return validate(Seed, topic, folder / TOPIC), read_timeline(str(topic.get("timeline", "")))
 
 
 def write_plan(folder: Path, story: Story, plan: Plan) -> list[Path]:
