@@ -9,6 +9,8 @@ from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from pydantic import TypeAdapter
+
 from beam_generate.probes.wording import content
 from beam_generate.shapes import DialogueTurn
 from beamlib.data.conversations import Ability
@@ -171,10 +173,5 @@ class Draft:
 
 def read_candidates(path: Path) -> tuple[Draft, ...]:
     """Read the drafts of a `candidates.json`."""
-    drafts = []
-    for record in read_json(path):
-        values = {name: value for name, value in record.items() if name not in ("id", "bullets", "chosen")}
-        values |= {"rubric": tuple(record["rubric"]), "plans": tuple(record["plans"])}
-        values["evidence"] = {part: tuple(map(int, ids)) for part, ids in record["evidence"].items()}
-        drafts.append(Draft(refs=tuple(filter(None, map(read_ref, record["bullets"]))), **values))
-    return tuple(drafts)
+    records = [{**record, "refs": list(map(read_ref, record["bullets"]))} for record in read_json(path)]
+    return TypeAdapter(tuple[Draft, ...]).validate_python(records)
