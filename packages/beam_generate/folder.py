@@ -249,7 +249,10 @@ def write_probing_questions(folder: Path, questions: Mapping[str, Sequence[Mappi
 def read_record(folder: Path) -> dict[str, Any]:
     """Read the record of a folder; one without stages if there is none."""
     path = folder / RECORD
-    return dict(read_json(path)) if path.exists() else {"stages": {}}
+    record = read_json(path) if path.exists() else {"stages": {}}
+    if not isinstance(record, dict) or not isinstance(record.get("stages"), dict):
+        raise UserError(f"{path}: not a record of stages; delete the folder, and the conversation is written again.")
+    return record
 
 
 def is_begun(folder: Path, drawn: Mapping[str, Any]) -> bool:

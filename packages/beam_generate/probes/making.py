@@ -11,6 +11,7 @@ docs/generation.md.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,7 @@ from beam_generate.probes.writing import ask_abstention, ask_questions, find_can
 from beam_generate.shapes import DialogueTurn, Plan, Repairs, Story
 from beamlib.data.conversations import ABILITIES, Ability, Size
 from beamlib.data.published import table
+from beamlib.errors import UserError
 from beamlib.files import read_jsonl, write_jsonl
 from beamlib.llm.model import Model
 
@@ -221,7 +223,11 @@ def _published(draft: Draft, plans: bool) -> dict[str, Any]:
 def read_decisions(path: Path) -> tuple[Decision, ...]:
     """Read the decisions of one reviewer's file (JSON lines), none without a file; a `UserError` names a wrong one."""
     rows = read_jsonl(path) if path.exists() else ()
-    return tuple(validate(Decision, row, f"{path}: entry {number}") for number, row in enumerate(rows, start=1))
+    decisions = [validate(Decision, row, f"{path}: entry {number}") for number, row in enumerate(rows, start=1)]
+    for candidate, times in Counter(decision.candidate for decision in decisions).items():
+        if times > 1:
+            raise UserError(f"{path}: {candidate} is decided on twice; delete one of the two.")
+    return tuple(decisions)
 
 
 def write_decisions(path: Path, decisions: Sequence[Decision]) -> Path:
