@@ -48,9 +48,8 @@ class Server:
 
     def __init__(self, recorded: Mapping[str, str]) -> None:
         self.recorded = recorded
-        self.author = ServedAuthor(
-            [ConversationSpec(usual_parameters("100K", generation_seed=7, domain="coding")).story()]
-        )
+        spec = ConversationSpec(usual_parameters("100K", generation_seed=7, domain="coding"))
+        self.author = ServedAuthor(spec.story())
 
     def __call__(self, body: dict[str, Any]) -> Any:
         key = call_key(body, f"http://127.0.0.1:{PORT}/v1", body["seed"])  # each repeat has a seed of its own

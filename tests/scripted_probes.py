@@ -240,7 +240,7 @@ class Scripted:
 def draft(ability: str, fields: Mapping[str, Any] | None = None, **changes: Any) -> Draft:
     """The good draft of an ability, with other content where said."""
     made = {one.ability: one for one in _good()}[ability]  # type: ignore[index]
-    return replace(made, fields={**made.fields, **(fields or {})}, key="", **changes)
+    return replace(made, fields={**made.fields, **(fields or {})}, **changes)
 
 
 def _good() -> list[Draft]:
@@ -250,7 +250,7 @@ def _good() -> list[Draft]:
     from beam_generate.shapes import Repairs
 
     if not _MADE:
-        made = asyncio.run(make_probes(Scripted(), story(), [plan()], [turns()], Repairs(), 1))
+        made = asyncio.run(make_probes(Scripted(), story(), [plan()], [turns()], Repairs()))
         first = {ability: reply_of(ability)["question"] for ability in ABILITIES}
         _MADE.extend(one for one in made.drafts if one.question == first[one.ability])
     return _MADE

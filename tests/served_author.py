@@ -151,13 +151,13 @@ SPOILS: Mapping[str, tuple[str, Spoil]] = {
 
 
 class ServedAuthor:
-    """A `reply` for `ScriptedServer`: the offline authors of `stories`, spoilt at `rate` (0 to 1) by `kinds`.
+    """A `reply` for `ScriptedServer`: the offline author of `story`, spoilt at `rate` (0 to 1) by `kinds`.
 
     `calls` counts replies by prompt id, `spoilt` by kind.
     """
 
-    def __init__(self, stories: Sequence[Story], kinds: Sequence[str] = (), rate: float = 0.0, seed: int = 0) -> None:
-        self.authors = [OfflineAuthor(story) for story in stories]
+    def __init__(self, story: Story, kinds: Sequence[str] = (), rate: float = 0.0, seed: int = 0) -> None:
+        self.author = OfflineAuthor(story)
         self.kinds, self.rate, self.seed = tuple(kinds), rate, seed
         self.calls: Counter[str] = Counter()
         self.spoilt: Counter[str] = Counter()
@@ -166,7 +166,7 @@ class ServedAuthor:
         text = body_text(body)
         prompt, _ = recognise(text)
         self.calls[prompt.id] += 1
-        reply = _at_once(self._author(prompt), prompt)
+        reply = _at_once(self.author, prompt)
         rng = random.Random(f"{self.seed} {hashlib.sha256(text.encode()).hexdigest()}")
         fitting = [kind for kind in self.kinds if re.match(SPOILS[kind][0], prompt.id)]
         if not fitting or rng.random() >= self.rate:
@@ -174,18 +174,6 @@ class ServedAuthor:
         kind = rng.choice(fitting)
         self.spoilt[kind] += 1
         return SPOILS[kind][1](reply, rng)
-
-    def _author(self, prompt: Prompt) -> OfflineAuthor:
-        if len(self.authors) == 1:
-            return self.authors[0]
-        everything = "\n".join(prompt.variables.values())
-        for author in self.authors:
-            story = author.story
-            if story.topic.title in prompt.variables.get("topic", "") or story.profile.name in everything:
-                return author
-            if any(entry.text in everything for entries in author.scenario.entries.values() for entry in entries):
-                return author
-        return self.authors[0]
 
 
 def _at_once(author: OfflineAuthor, prompt: Prompt) -> str:

@@ -6,7 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import date, timedelta
+from pathlib import Path
 
+from beam_generate.authors import GenerationConfig
+from beam_generate.pipeline import (
+    ConversationSpec,
+    make_dialogue_of_plan,
+    make_plan_stage,
+    make_probe_stage,
+    make_question_stage,
+)
 from beam_generate.shapes import (
     SPECIAL_LABELS,
     SPECIALS,
@@ -21,6 +30,7 @@ from beam_generate.shapes import (
     Timeline,
 )
 from beamlib.data.conversations import Seed, Size
+from beamlib.files import sha256_of_file
 from beamlib.llm.model import Completion, Prompt
 
 LAYOUT = Layout(subplans=2, bullets=5, groups=2, questions=2)
@@ -53,6 +63,23 @@ def make_story(size: Size = "100K") -> Story:
     seed = Seed("Cooking", "Honey 0", "Keeping bees", ("Wax", "Honey"))
     timeline = Timeline(START, START + timedelta(days=400))
     return Story(size, 1, 7, "general", seed, profile, core, new, timeline, LAYOUT)
+
+
+def make_stages(spec: ConversationSpec, out: Path, config: GenerationConfig) -> list[bool]:
+    """Make all stages of a conversation of one plan; whether each had anything to do."""
+    folder = spec.begin(out)
+    return [
+        make_plan_stage(spec, folder, config),
+        make_question_stage(folder, config),
+        make_dialogue_of_plan(folder, 0, config),
+        make_probe_stage(folder, config),
+    ]
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """Hashes of everything but the store of calls, whose pages depend on the order of arrival."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and "calls" not in path.name)
+    return {path.relative_to(folder).as_posix(): sha256_of_file(path) for path in files}
 
 
 class TalkingModel:

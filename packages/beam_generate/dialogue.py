@@ -85,11 +85,12 @@ def answer_words(story: Story, questions: int, tokens: Sequence[int]) -> int:
 
 
 class Talk:
-    """Messages of a dialogue and the number of tokens of each."""
+    """Messages of a dialogue, the number of tokens of each, and what both speakers remember of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, recent: int) -> None:
         self.messages: list[DialogueMessage] = []
         self.tokens: list[int] = []
+        self.assistant, self.user = HistoryWindow(self, ASSISTANT, recent), HistoryWindow(self, USER, recent)
 
     def add(self, messages: Sequence[DialogueMessage]) -> None:
         """Append messages."""
@@ -154,14 +155,6 @@ class HistoryWindow:
         return f"{message.role.upper()}: {text}"
 
 
-class _Memory:
-    """A talk and the windows of both speakers on it."""
-
-    def __init__(self, recent: int) -> None:
-        self.talk = Talk()
-        self.assistant, self.user = HistoryWindow(self.talk, ASSISTANT, recent), HistoryWindow(self.talk, USER, recent)
-
-
 async def generate_dialogue(
     model: Model,
     story: Story,
@@ -179,14 +172,14 @@ async def generate_dialogue(
         UserError: A sub-plan lost all or more than `LOST` of its turns.
         ModelError: A call failed and may succeed later.
     """
-    one_memory = _Memory(limits.recent) if limits.reach == "conversation" else None
+    one_talk = Talk(limits.recent) if limits.reach == "conversation" else None
     earlier = earlier_plans_text(earlier_plans)
     scenes = [
-        _Scene(model, story, plan, number, earlier, limits, one_memory or _Memory(limits.recent))
+        _Scene(model, story, plan, number, earlier, limits, one_talk or Talk(limits.recent))
         for number in range(1, len(questions) + 1)
     ]
     try:
-        if one_memory:
+        if one_talk:
             spoken = [await scene.play(some) for scene, some in zip(scenes, questions, strict=True)]
         else:
             spoken = await gather(scene.play(some) for scene, some in zip(scenes, questions, strict=True))
@@ -199,10 +192,10 @@ class _Scene:
     """The dialogue of one sub-plan."""
 
     def __init__(
-        self, model: Model, story: Story, plan: Plan, number: int, earlier_plans: str, limits: Limits, memory: _Memory
+        self, model: Model, story: Story, plan: Plan, number: int, earlier_plans: str, limits: Limits, talk: Talk
     ) -> None:
         self.model, self.story, self.plan, self.number, self.limits = model, story, plan, number, limits
-        self.memory, self.notes, self.where, self.words = memory, Repairs(), "", ""
+        self.talk, self.notes, self.where, self.words = talk, Repairs(), "", ""
         self.bullets = bullet_lines(plan.subplans[number - 1].bullets)
         self.profile = render_profile(story.profile)
         self.shared = {
@@ -214,8 +207,8 @@ class _Scene:
     async def play(self, questions: Sequence[MainQuestion]) -> list[DialogueTurn]:
         """Write a turn for each question; turns without an answer are dropped."""
         shared = sum(map(count_tokens, self.shared.values()))
-        self.memory.assistant.fixed = shared
-        self.memory.user.fixed = shared + count_tokens(self.profile) + count_tokens(self.bullets)
+        self.talk.assistant.fixed = shared
+        self.talk.user.fixed = shared + count_tokens(self.profile) + count_tokens(self.bullets)
         place = f"plan {self.plan.index}, sub-plan {self.number}"
         turns: list[DialogueTurn] = []
         tokens: list[int] = []
@@ -245,7 +238,7 @@ class _Scene:
 
     async def _exchange(self, message: DialogueMessage, messages: list[DialogueMessage]) -> bool:
         """Ask for the assistant's answer; only with one the user's message joins the dialogue."""
-        window = self.memory.assistant
+        window = self.talk.assistant
         await window.make_room(self.model, self.notes, self.where)
         memory = {"summary": window.summary, "history": window.text()}
         variables = {**self.shared, **memory, "message": message.text, "words": self.words}
@@ -255,21 +248,21 @@ class _Scene:
             self.notes.note("dialogue", self.where, "a user message without an answer", action)
             return False
         pair = (message, DialogueMessage("assistant", answer))
-        self.memory.talk.add(pair)
+        self.talk.add(pair)
         messages += pair
         return True
 
     async def _react(self, kind: _Reaction, most: int, messages: list[DialogueMessage]) -> None:
         """Add up to `most` further user messages of a kind, each if its detector finds a reason (lines 11 and 21)."""
         detector, writer = _REACTIONS[kind]
-        window = self.memory.user
+        window = self.talk.user
         for _ in range(most):
             await window.make_room(self.model, self.notes, self.where)
             answer = messages[-1].text
             memory = {"summary": window.summary, "history": window.text(leave_out=1), "answer": answer}
             topic = {"topic": self.shared["topic"]} if kind == "followup_question" else {}
             prompt = Prompt(detector, {**topic, **memory}, self.where)
-            if not await ask_yes_or_no(self.model, prompt, self.notes, self.where):
+            if not await ask_yes_or_no(self.model, prompt, self.notes):
                 return
             variables = {**self.shared, **memory, "profile": self.profile, "bullets": self.bullets}
             text = await self._ask(writer, variables)
@@ -277,4 +270,4 @@ class _Scene:
                 return
 
     async def _ask(self, prompt_id: str, variables: Mapping[str, str]) -> str | None:
-        return await ask_message(self.model, Prompt(prompt_id, variables, self.where), self.notes, self.where)
+        return await ask_message(self.model, Prompt(prompt_id, variables, self.where), self.notes)

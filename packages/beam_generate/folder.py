@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from datetime import date
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -42,21 +42,8 @@ Value = TypeVar("Value")
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
-class _Dates(BaseModel):
-    start: date
-    end: date
-
-
-class _Topic(BaseModel):
-    category: str
-    title: str
-    theme: str
-    subtopics: list[str]
-    timeline: str = ""
-
-
 class _QuestionMessage(BaseModel):
-    index: Annotated[str, Field(pattern=r"^[0-9]{1,4},([0-9]{1,4}|N/A)$")]
+    index: str
     content: Text
 
 
@@ -108,28 +95,25 @@ def write_story(folder: Path, story: Story) -> list[Path]:
 def read_story(folder: Path) -> Story:
     """Return the story of a conversation folder: people are drawn again, the rest is read."""
     drawn = read_record(folder).get("parameters", {})
-    dates = validate(_Dates, read_json(folder / STORY), folder / STORY)
+    timeline = validate(Timeline, read_json(folder / STORY), folder / STORY)
     topic, _ = _read_topic(folder)
     people = draw_people(drawn["size"], drawn["number"], drawn["seed"])
     biography = " ".join(read_text(folder / PROFILE).partition(_BIOGRAPHY)[2].split())
     return Story(
         size=drawn["size"], number=drawn["number"], seed=drawn["seed"], style=style_of(topic.category), topic=topic,
         profile=replace(people.profile, biography=biography), core=people.core, newcomers=people.newcomers,
-        timeline=Timeline(dates.start, dates.end), layout=settings_of(folder)[0], strategy=drawn["strategy"],
+        timeline=timeline, layout=settings_of(folder)[0], strategy=drawn["strategy"],
     )  # fmt: skip
 
 
 def _write_topic(folder: Path, number: int, seed: Seed, timeline: Timeline | None = None) -> Path:
-    value: dict[str, Any] = {"id": number, "category": seed.category, "title": seed.title, "theme": seed.theme}
-    value["subtopics"] = list(seed.subtopics)
-    if timeline is not None:
-        value["timeline"] = f"{timeline.start.isoformat()} to {timeline.end.isoformat()}"
-    return write_ordered(folder / TOPIC, value)
+    days = {"timeline": f"{timeline.start.isoformat()} to {timeline.end.isoformat()}"} if timeline else {}
+    return write_ordered(folder / TOPIC, {"id": number, **asdict(seed), **days})
 
 
 def _read_topic(folder: Path) -> tuple[Seed, Timeline | None]:
-    topic = validate(_Topic, read_json(folder / TOPIC), folder / TOPIC)
-    return Seed(topic.category, topic.title, topic.theme, tuple(topic.subtopics)), read_timeline(topic.timeline)
+    topic = read_json(folder / TOPIC)
+    return validate(Seed, topic, folder / TOPIC), read_timeline(str(topic.get("timeline", "")))
 
 
 def write_plan(folder: Path, story: Story, plan: Plan) -> list[Path]:
@@ -183,13 +167,9 @@ def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[MainQues
     questions = []
     for subplan, batch in zip(plan.subplans, batches, strict=True):
         known = {index_of(subplan.number, number): number for number in (None, *(b.number for b in subplan.bullets))}
-        for number, message in enumerate(batch.messages, start=1):
+        for message in batch.messages:
             if message.index not in known:
-                raise UserError(
-                    f"{path}: batch {subplan.number}, message {number}: 'index' is {message.index!r}; it must be "
-                    f"'{subplan.number},N/A' or '{subplan.number},' and a bullet from 1 to {len(subplan.bullets)}; "
-                    "correct it."
-                )
+                raise UserError(f"{path}: 'index' is {message.index!r}; use one of {', '.join(known)}.")
         questions.append([MainQuestion(message.content, known[message.index]) for message in batch.messages])
     return questions
 
@@ -197,21 +177,17 @@ def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[MainQues
 def write_chat(folder: Path, story: Story, plan: Plan, turns: Sequence[DialogueTurn]) -> Path:
     """Write the chat of a plan with ids from 0; the first message of a batch carries its time anchor."""
     batches = []
-    next_id = 0
+    ids = count()
     for subplan in plan.subplans:
         batch: list[list[dict[str, Any]]] = []
         for turn in (turn for turn in turns if turn.batch == subplan.number):
-            messages = []
-            for place, message in enumerate(turn.messages):
-                value: dict[str, Any] = {"role": message.role, "id": next_id}
-                if not batch and not place:
-                    value["time_anchor"] = anchor(subplan.anchor)
-                if not place:
-                    value["index"] = index_of(subplan.number, turn.bullet)
-                if message.kind is not None:
-                    value["question_type"] = message.kind
-                messages.append({**value, "content": message.text})
-                next_id += 1
+            first = {} if batch else {"time_anchor": anchor(subplan.anchor)}
+            first["index"] = index_of(subplan.number, turn.bullet)
+            messages: list[dict[str, Any]] = []
+            for message in turn.messages:
+                kind = {"question_type": message.kind} if message.kind else {}
+                own = {} if messages else first
+                messages.append({"role": message.role, "id": next(ids), **own, **kind, "content": message.text})
             batch.append(messages)
         batches.append({"batch_number": subplan.number, "turns": batch, "time_anchor": None})
     return write_pieces(plan_folder(folder, story, plan.index) / CHAT, (*_encoded(batches), b"\n"))
@@ -273,17 +249,10 @@ def write_probing_questions(folder: Path, questions: Mapping[str, Sequence[Mappi
 def read_record(folder: Path) -> dict[str, Any]:
     """Read the record of a folder; one without stages if there is none."""
     path = folder / RECORD
-    if not path.exists():
-        return {"stages": {}}
-    record = read_json(path)
-    stages = record.get("stages") if isinstance(record, dict) else None
-    parts = ("made_by", "made_from", "files")
-    if not isinstance(stages, dict) or not all(
-        isinstance(entry, dict) and all(isinstance(entry.get(part), dict) for part in parts)
-        for entry in stages.values()
-    ):
+    record = read_json(path) if path.exists() else {"stages": {}}
+    if not isinstance(record, dict) or not isinstance(record.get("stages"), dict):
         raise UserError(f"{path}: not a record of stages; delete the folder, and the conversation is written again.")
-    return dict(record)
+    return record
 
 
 def is_begun(folder: Path, drawn: Mapping[str, Any]) -> bool:
@@ -322,10 +291,7 @@ def begin(folder: Path, drawn: Mapping[str, Any], layout: Layout, limits: Limits
 def settings_of(folder: Path) -> tuple[Layout, Limits]:
     """Return layout and limits as `begin` recorded them last."""
     record = read_record(folder)
-    try:
-        return Layout(**record["layout"]), Limits(**record["limits"])
-    except (KeyError, TypeError):
-        raise UserError(f"{folder / RECORD}: holds no layout; delete the folder and generate it again.") from None
+    return Layout(**record["layout"]), Limits(**record["limits"])
 
 
 def stage_state(folder: Path, stage: str, made_by: Mapping[str, Any] | None = None) -> State:

@@ -22,9 +22,17 @@ from beam_generate.of_run import config_of, estimate_generation, make_first_conv
 from beam_generate.people import render_profile, render_relationships
 from beam_generate.pipeline import CANDIDATES, DECISIONS, ConversationSpec, repairs_of, unfinished
 from beam_generate.probes.drafts import Draft, View, read_candidates
-from beam_generate.probes.making import deciles, published_deciles, released_deciles
+from beam_generate.probes.making import (
+    Decision,
+    Verdict,
+    deciles,
+    published_deciles,
+    read_decisions,
+    released_deciles,
+    review_agreement,
+    write_decisions,
+)
 from beam_generate.questions import divide
-from beam_generate.review import Decision, Verdict, read_decisions, review_agreement, write_decisions
 from beam_generate.seeds import PRINTED_SIZE, targets
 from beam_generate.shapes import Bullet, DialogueTurn, MainQuestion, Plan, Story
 from beamlib.data.checked_json import Unreadable, left_out_line
@@ -32,7 +40,6 @@ from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import Loaded, load, readable
 from beamlib.data.published import table
 from beamlib.data.sources import Source, find_conversations
-from beamlib.errors import UserError
 from beamlib.evaluate.conversation_record import data_revision, record_of
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import PAGE_WIDTH, bars, legend, style
@@ -345,8 +352,6 @@ def review_widget(candidates: Sequence[Draft], view: View, path: Path, reviewer:
     Each click is saved to the reviewer's own file at `path` at once.
     """
     decisions = {decision.candidate: decision for decision in read_decisions(path)}
-    if foreign := sorted({one.reviewer for one in decisions.values()} - {reviewer}):
-        raise UserError(f"{path}: holds decisions of {foreign[0]}; give {reviewer} a file of their own.")
 
     def options() -> list[tuple[str, int]]:
         states = [decisions[one.id].verdict if one.id in decisions else one.dropped or "open" for one in candidates]

@@ -210,7 +210,7 @@ def _rehearse(spec: ConversationSpec, counts: Mapping[Author, list[float]], time
     turns = run(generate_dialogue(each, story, plans[0], questions, [], spec.limits, repairs))
     if len(plans) > 1:  # a single plan's questions, counted ten times; pairs of plans give about as many
         story = replace(story, size="1M")
-    run(make_probes(each, story, plans[:1], [turns], repairs, story.seed, allow_short=True))
+    run(make_probes(each, story, plans[:1], [turns], repairs))
 
 
 @dataclass(frozen=True)

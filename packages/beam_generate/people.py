@@ -23,6 +23,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import BaseModel
 
 from beam_generate.shapes import Gender, Person, Profile, Relation
 from beamlib.data.conversations import Size
@@ -44,8 +47,7 @@ _SECTIONS: tuple[tuple[Relation, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NameGroup:
+class NameGroup(BaseModel):
     """First names and family names that are common together."""
 
     female: tuple[str, ...]
@@ -53,8 +55,7 @@ class NameGroup:
     family: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NameLists:
+class NameLists(BaseModel):
     """Content of `names.yaml`. No first name occurs twice; places read `Lisbon, Portugal`."""
 
     groups: tuple[NameGroup, ...]
@@ -66,9 +67,7 @@ class NameLists:
 @cache
 def name_lists() -> NameLists:
     """Read `names.yaml`."""
-    data = parse_yaml(read_text(_FILE), _FILE)
-    groups = tuple(NameGroup(**{name: tuple(names) for name, names in group.items()}) for group in data["groups"])
-    return NameLists(groups, tuple(data["places"]), tuple(data["professions"]), data["types"])
+    return NameLists.model_validate(parse_yaml(read_text(_FILE), _FILE))
 
 
 TYPES = name_lists().types
@@ -84,8 +83,7 @@ class People:
     newcomers: tuple[tuple[Person, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stranger:
+class _Stranger(NamedTuple):
     gender: Gender
     age: int
 

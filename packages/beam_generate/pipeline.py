@@ -16,9 +16,8 @@ from beam_generate import folder as storage
 from beam_generate.authors import GenerationConfig, Stage, open_author
 from beam_generate.dialogue import generate_dialogue, limits_of
 from beam_generate.plans import ask_summaries, make_plans, with_biography
-from beam_generate.probes.making import TooFew, make_probes
+from beam_generate.probes.making import make_probes, read_decisions
 from beam_generate.questions import make_questions
-from beam_generate.review import read_decisions
 from beam_generate.seeds import make_story, topic_within_reach
 from beam_generate.shapes import Limits, Repairs, Story
 from beamlib.data.conversations import Seed, Size
@@ -159,12 +158,14 @@ def make_probe_stage(folder: Path, config: GenerationConfig) -> bool:
         decisions = read_decisions(folder / DECISIONS)
         plans = [storage.read_plan(folder, story, index) for index in range(story.plans)]
         turns = [storage.read_turns(folder, story, plan) for plan in plans]
-        try:
-            probes = _result(make_probes(model, story, plans, turns, repairs, story.seed, decisions))
-        except TooFew as error:  # the drafts can be reviewed and edited; the stage stays undone
-            write_json(folder / CANDIDATES, error.probes.candidates)
-            raise UserError(str(error)) from None  # unlike `TooFew`, a pool of processes can pass it on
+        probes = _result(make_probes(model, story, plans, turns, repairs, decisions))
         yield write_json(folder / CANDIDATES, probes.candidates)
+        if probes.missing:  # the drafts can be reviewed; the stage stays undone
+            raise UserError(
+                f"probing questions of {story.size}: too few usable candidates, missing {probes.missing}; see in "
+                "repairs-probes.jsonl why they were dropped, then ask for larger plans (bullets_per_subplan, "
+                "questions_per_batch), or ask again by --calls refresh or another model."
+            )
         yield storage.write_probing_questions(folder, probes.questions)
 
     return _make_stage(folder, story, "probes", [*chats, DECISIONS], config.made_by("probes"), config, write)

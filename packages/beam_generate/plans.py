@@ -25,7 +25,6 @@ from beam_generate.replies import one_line, read_objects, read_seed, refuses
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Layout, Plan, Repairs, Story, SubPlan, Timeline
 from beamlib.data.conversations import Seed
-from beamlib.errors import UserError
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
 from beamlib.llm.retrying import ReadReply, ask, gather
 
@@ -51,17 +50,14 @@ def about(story: Story, what: str, index: int | None = None) -> str:
 
 
 async def with_biography(model: Model, story: Story, repairs: Repairs) -> Story:
-    """Add the user's biography to a story that has none."""
-    if story.profile.biography:
-        return story
+    """Add the user's biography to a story."""
     variables = {"profile": render_profile(story.profile), "traits": render_traits(story.profile)}
     text = await _ask_prose(model, Prompt("biography", variables, about(story, "biography")), _BIOGRAPHY, repairs)
     return replace(story, profile=replace(story.profile, biography=text))
 
 
 async def make_plans(model: Model, story: Story, repairs: Repairs) -> list[Plan]:
-    """Write the plans of a conversation, in order: one below 10M, ten at 10M."""
-    story = await with_biography(model, story, repairs)
+    """Write the plans of a conversation that has a biography, in order: one below 10M, ten at 10M."""
     subseeds = await make_subseeds(model, story, repairs) if story.plans > 1 else [SubSeed(story.topic, story.timeline)]
     narratives = await gather(_ask_narratives(model, story, one.seed, k, repairs) for k, one in enumerate(subseeds))
     plans: list[Plan] = []
@@ -69,10 +65,7 @@ async def make_plans(model: Model, story: Story, repairs: Repairs) -> list[Plan]
     for index, subseed in enumerate(subseeds):
         if plans and story.strategy != "sequential":  # the only strategy whose prompt has no summaries
             summaries += await ask_summaries(model, story, plans[-1:], repairs)
-        if story.plans == 1:
-            prompt = _single_plan_prompt(story, narratives[0])
-        else:
-            prompt = _long_plan_prompt(story, subseeds, index, narratives[index], plans, summaries)
+        prompt = _plan_prompt(story, subseeds, index, narratives[index], plans, summaries)
         subplans = await _ask_plan(model, prompt, story, subseed.timeline, index, repairs)
         plans.append(Plan(index, subseed.seed, subseed.timeline, narratives[index], subplans))
     return plans
@@ -89,23 +82,7 @@ async def ask_summaries(model: Model, story: Story, plans: Sequence[Plan], repai
     return await gather(_ask_prose(model, prompt(plan), _SUMMARY, repairs) for plan in plans)
 
 
-def _plan_size(story: Story) -> dict[str, str]:
-    return {"subplans": str(story.layout.subplans), "bullets": str(story.layout.bullets)}
-
-
-def _single_plan_prompt(story: Story, narratives: str) -> Prompt:
-    variables = {
-        "topic": render_topic(story.topic),
-        "profile": render_profile(story.profile),
-        "relationships": render_relationships(story.core),
-        **_plan_size(story),
-        "timeline": plan_text.show_timeline(story.timeline),
-        "narratives": narratives,
-    }
-    return Prompt(f"plan_{story.style}", variables, about(story, "plan", 0))
-
-
-def _long_plan_prompt(
+def _plan_prompt(
     story: Story,
     subseeds: Sequence[SubSeed],
     index: int,
@@ -117,12 +94,19 @@ def _long_plan_prompt(
         return f"{render_topic(subseed.seed)}\nTimeline: {plan_text.show_timeline(subseed.timeline)}"
 
     variables = {
+        "topic": render_topic(story.topic),
         "profile": render_profile(story.profile),
-        "core": render_relationships(story.core),
-        "newcomers": render_relationships(story.newcomers[index]),
         "timeline": plan_text.show_timeline(subseeds[index].timeline),
         "narratives": narratives,
-        **_plan_size(story),
+        "subplans": str(story.layout.subplans),
+        "bullets": str(story.layout.bullets),
+    }
+    if story.plans == 1:
+        variables["relationships"] = render_relationships(story.core)
+        return Prompt(f"plan_{story.style}", variables, about(story, "plan", 0))
+    variables |= {
+        "core": render_relationships(story.core),
+        "newcomers": render_relationships(story.newcomers[index]),
         "previous_plan": plan_text.render_plan(plans[-1].subplans) if plans else "",
         "index": str(index),
         "introduce": "no" if plans else "yes",
@@ -131,7 +115,6 @@ def _long_plan_prompt(
         variables["topic"] = render_topic(subseeds[index].seed)
     else:
         variables |= {
-            "topic": render_topic(story.topic),
             "stage": show(subseeds[index]),
             "stages": "\n\n".join(f"Stage {number}\n{show(one)}" for number, one in enumerate(subseeds)),
             "summaries": "\n\n".join(f"Plan {number}: {text}" for number, text in enumerate(summaries)),
@@ -339,32 +322,13 @@ def fit_timelines(
 ) -> list[Timeline]:
     """Return timelines in order inside `whole`, without overlaps, each of at least `days` days.
 
-    Days that overlap or lie outside are clipped. If a timeline is missing or too short then, all share the days evenly.
-
-    Raises:
-        UserError: `whole` is too short.
+    If one is missing, too short, out of order or outside, all share the days evenly.
     """
-    fitted: list[Timeline] = []
-    free = whole.start
-    for number, timeline in enumerate(timelines, 1):
-        if timeline is None:
-            break
-        clipped = Timeline(max(timeline.start, free), min(timeline.end, whole.end))
-        if (clipped.end - clipped.start).days + 1 < days:
-            break
-        if clipped != timeline:
-            repairs.note(
-                "seeds", where, f"days of stage {number}: {plan_text.show_timeline(timeline)}", "clipped to fit"
-            )
-        fitted.append(clipped)
-        free = clipped.end + timedelta(1)
-    if len(fitted) == len(timelines):
+    fitted = [timeline for timeline in timelines if timeline and (timeline.end - timeline.start).days + 1 >= days]
+    in_order = all(one.end < other.start for one, other in pairwise(fitted))
+    if len(fitted) == len(timelines) and in_order and whole.start <= fitted[0].start and fitted[-1].end <= whole.end:
         return fitted
     length = (whole.end - whole.start).days + 1
-    if length < days * len(timelines):
-        raise UserError(
-            f"{where}: {len(timelines)} plans of {days} days do not fit into {length} days; generate it again."
-        )
     repairs.note("seeds", where, "days missing, out of order, overlapping or too few", "shared out evenly")
     bounds = [whole.start + timedelta(length * part // len(timelines)) for part in range(len(timelines) + 1)]
     return [Timeline(start, after - timedelta(1)) for start, after in pairwise(bounds)]

@@ -151,7 +151,7 @@ def tidy_message(text: str, *, quoted: bool) -> str:
     return text.strip()
 
 
-async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str) -> str | None:
+async def ask_message(model: Model, prompt: Prompt, repairs: Repairs) -> str | None:
     """Ask for a message; an unusable one is asked for again once, then left out (None).
 
     Raises:
@@ -160,7 +160,7 @@ async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str
     by_user = prompt.id != "assistant_answer"
 
     def note(problem: str, attempt: int) -> None:
-        repairs.note("dialogue", where, f"{prompt.id}: {problem}", "left out" if attempt else "asked again")
+        repairs.note("dialogue", prompt.about, f"{prompt.id}: {problem}", "left out" if attempt else "asked again")
 
     def read(reply: Completion, attempt: int) -> ReadReply[str | None]:
         text = tidy_message(reply.text, quoted=by_user)
@@ -182,11 +182,11 @@ async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str
     return await ask(model, prompt, read, failed=failed)
 
 
-async def ask_yes_or_no(model: Model, prompt: Prompt, repairs: Repairs, where: str) -> bool:
+async def ask_yes_or_no(model: Model, prompt: Prompt, repairs: Repairs) -> bool:
     """Ask for a decision. A reply that is not a clear yes or no is asked for again once, then counts as no."""
 
     def note(problem: str, action: str) -> None:
-        repairs.note("dialogue", where, f"{prompt.id}: neither yes nor no ({problem})", action)
+        repairs.note("dialogue", prompt.about, f"{prompt.id}: neither yes nor no ({problem})", action)
 
     def read(reply: Completion, attempt: int) -> ReadReply[bool]:
         if (decision := read_decision(reply.text)) is not None:

@@ -66,10 +66,8 @@ def make_story(parameters: RunParameters, number: int, topic: Seed | None = None
         topic: Use this topic instead.
 
     Raises:
-        UserError: The number, topic or layout is not possible.
+        UserError: The topic or layout is not possible.
     """
-    if number < 1:
-        raise UserError(f"conversation number {number} is below 1; conversations count from 1.")
     size, settings = parameters.size, parameters.generation
     seed = settings.generation_seed
     if topic is None:
@@ -121,7 +119,8 @@ def render_topic(seed: Seed) -> str:
 
 def _topic(size: Size, number: int, seed: int, domain: str, title: str, able: Sequence[str]) -> tuple[str, str]:
     """Choose domain and title; general domains are drawn from `able`."""
-    known = find_title(title) if title else None
+    every = ((domain, name) for domain, names in titles().items() for name in names)
+    known = next((entry for entry in every if _plain(entry[1]) == _plain(title)), None)
     if title and not domain:
         if known is None:
             raise UserError(f"title {title!r:.120} is not one of Table 5's; give its domain as well.")
@@ -217,12 +216,6 @@ def parse_domain(text: str) -> str:
     if (plain := _plain(text)) not in spellings:
         raise UserError(f"domain {text!r:.80} does not exist; choose one of: {', '.join(domains())}.")
     return spellings[plain]
-
-
-def find_title(text: str) -> tuple[str, str] | None:
-    """Return domain and title of the Table 5 title that `text` spells in any case, or None."""
-    every = ((domain, name) for domain, names in titles().items() for name in names)
-    return next((entry for entry in every if _plain(entry[1]) == _plain(text)), None)
 
 
 def _plain(text: str) -> str:

@@ -10,10 +10,8 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from beam_generate.authors import GenerationConfig, open_roles
-from beam_generate.folder import Text, validate, write_ordered
+from beam_generate.folder import validate, write_ordered
 from beam_generate.replies import read_objects, read_seed
 from beam_generate.seeds import parse_domain, titles
 from beam_generate.shapes import Repairs
@@ -31,13 +29,6 @@ from beamlib.text import cost_in_words, count_tokens, shell_command
 
 _SUFFIX = ".calls.sqlite"
 _TOKENS_PER_TITLE = 150  # with theme and subtopics, about
-
-
-class _Entry(BaseModel):
-    category: Text
-    title: Text
-    theme: str = ""
-    subtopics: tuple[str, ...] = ()
 
 
 async def new_topics(model: Model, domain: str, count: int, used: list[str], repairs: Repairs) -> list[Seed]:
@@ -75,9 +66,9 @@ def read_titles(path: Path) -> list[Seed]:
         raise UserError(f"{path}: must be a list of objects with category, title, theme and subtopics; correct it.")
     topics = []
     for number, row in enumerate(value, start=1):
-        entry = validate(_Entry, row, f"{path}: entry {number}")
+        entry = validate(Seed, row, f"{path}: entry {number}")
         try:
-            topics.append(Seed(parse_domain(entry.category), entry.title, entry.theme, entry.subtopics))
+            topics.append(replace(entry, category=parse_domain(entry.category)))
         except UserError as error:
             raise UserError(f"{path}: entry {number}: {error}") from None
     return topics

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from beam_offline.notes import HEADER, information
@@ -42,6 +42,12 @@ def _calls(*calls: tuple[str, dict[str, str]]) -> str:
     return to_json({"calls": [{"tool": tool, "arguments": arguments} for tool, arguments in calls]})
 
 
+def _shared(question: str, entries: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """Map the name of each entry to the number of stems that its text shares with `question`, most first."""
+    words = set(stems(question))
+    return dict(sorted(((name, len(words & set(stems(text)))) for name, text in entries), key=lambda pair: -pair[1]))
+
+
 def file_memory_ingest(variables: Mapping[str, str]) -> str:
     """Reply to `file_memory_ingest`: append the user's sentences, then call nothing more."""
     lines = [f"- {header} {variables['date']}: {text}" for header, _, text in _statements(variables["session"])]
@@ -53,9 +59,8 @@ def file_memory_recall(variables: Mapping[str, str]) -> str:
     done = variables["done"]
     if not done:
         return _calls(("read", {"what": "all"}))
-    question_stems = set(stems(variables["question"]))
-    shared = {number: len(question_stems & set(stems(line))) for number, line in _LINE.findall(done)}
-    best = sorted((number for number in shared if shared[number]), key=lambda number: -shared[number])[:_MOST_LINES]
+    shared = _shared(variables["question"], _LINE.findall(done))
+    best = [number for number in shared if shared[number]][:_MOST_LINES]
     return _calls() if "\ntake " in f"\n{done}" or not best else _calls(("take", {"lines": ", ".join(best)}))
 
 
@@ -73,9 +78,7 @@ def wiki_compile(variables: Mapping[str, str]) -> str:
 
 def wiki_choose(variables: Mapping[str, str]) -> str:
     """Reply to `wiki_choose`: the pages whose first lines share most words with the question."""
-    question_stems = set(stems(variables["question"]))
-    shared = {page: len(question_stems & set(stems(title))) for page, title in _INDEXED.findall(variables["index"])}
-    return to_json({"pages": sorted(shared, key=lambda page: -shared[page])[:_MOST_PAGES]})
+    return to_json({"pages": list(_shared(variables["question"], _INDEXED.findall(variables["index"])))[:_MOST_PAGES]})
 
 
 def dependency_notes(variables: Mapping[str, str]) -> str:

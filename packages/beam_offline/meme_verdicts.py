@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from beam_offline.judge.cues import ABSTAINS
@@ -38,10 +39,6 @@ def _find(value: str, answer: list[str], start: int = 0) -> int:
 
 def _holds(value: str, answer: str) -> bool:
     return _find(value, _words(answer)) >= 0
-
-
-def _abstains(answer: str) -> bool:
-    return any(pattern.search(answer) for pattern in (ABSTAINS, _UNKNOWN))
 
 
 def numbered_values(text: str) -> list[str]:
@@ -82,18 +79,14 @@ def _cascade(variables: Mapping[str, str]) -> str:
 
 
 def _absence(variables: Mapping[str, str]) -> str:
-    abstains = _abstains(variables["answer"])
+    abstains = any(pattern.search(variables["answer"]) for pattern in (ABSTAINS, _UNKNOWN))
     return _passed(abstains, f"the answer {'abstains' if abstains else 'does not abstain'}")
 
 
-def _deletion(variables: Mapping[str, str]) -> str:
-    shown = _holds(variables["old_value"], variables["answer"])
-    return _passed(not shown, f"the value is {'' if shown else 'not '}there")
-
-
-def _before(variables: Mapping[str, str]) -> str:
-    holds = _holds(variables["value"], variables["answer"])
-    return _passed(holds, f"the value is {'' if holds else 'not '}there")
+def _presence(variables: Mapping[str, str], name: str, wanted: bool) -> str:
+    """Check whether the value of a variable is in the answer, or (not `wanted`) is not."""
+    holds = _holds(variables[name], variables["answer"])
+    return _passed(holds == wanted, f"the value is {'' if holds else 'not '}there")
 
 
 MEME_VERDICTS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
@@ -101,7 +94,7 @@ MEME_VERDICTS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "meme_judge_tracking": _tracking,
     "meme_judge_cascade": _cascade,
     "meme_judge_absence": _absence,
-    "meme_judge_deletion": _deletion,
-    "meme_judge_before": _before,
+    "meme_judge_deletion": partial(_presence, name="old_value", wanted=False),
+    "meme_judge_before": partial(_presence, name="value", wanted=True),
 }
 """The prompts of MEME's judge and the function of the variables that replies to each."""

@@ -44,22 +44,15 @@ def stems(text: str) -> list[str]:
     return [s for word in _WORD.findall(text) if (s := stem(word)) and s not in STOP_STEMS]
 
 
+_MONTHS_TEXT = "january february march april may june july august september october november december"
 _UNITS_TEXT = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
 nineteen
 """
-_TENS_TEXT = "twenty thirty forty fifty sixty seventy eighty ninety"
-_MONTHS_TEXT = "january february march april may june july august september october november december"
-_UNITS = _UNITS_TEXT.split()
-_TENS = _TENS_TEXT.split()
-NUMBER_WORDS = {word: value for value, word in enumerate(_UNITS)} | {
-    word: value for value, word in zip(range(20, 100, 10), _TENS, strict=True)
-}
-NUMBER_WORDS |= {
-    f"{ten}-{_UNITS[unit]}": value + unit
-    for value, ten in zip(range(20, 100, 10), _TENS, strict=True)
-    for unit in range(1, 10)
-}
+_UNITS, _TENS = _UNITS_TEXT.split(), ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+NUMBER_WORDS = {word: value for value, word in enumerate(_UNITS)}
+for _value, _ten in enumerate(_TENS, start=2):
+    NUMBER_WORDS |= {_ten: 10 * _value, **{f"{_ten}-{_UNITS[unit]}": 10 * _value + unit for unit in range(1, 10)}}
 """English number words from zero to ninety-nine."""
 
 _MONTHS = {

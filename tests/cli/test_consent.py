@@ -145,7 +145,7 @@ def test_what_is_announced_is_what_is_called(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    author = ServedAuthor([COMMISSION.stood_in().story()])
+    author = ServedAuthor(COMMISSION.stood_in().story())
     with ScriptedServer(author) as server:
         models = models_file(tmp_path / "authors.json", server.base_url)
         job = MainJob(None, ["100k"], NAME, 0, "paper", "", {}, False, Endpoints(), authors=Path(models.name), yes=True)

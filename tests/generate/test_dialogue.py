@@ -131,15 +131,12 @@ def refusing(prompt_id: str, about: str, outcome: Outcome = Outcome.REFUSED) -> 
     return TalkingModel(say)
 
 
-def test_a_question_without_an_answer_is_dropped_and_noted() -> None:
+def test_a_question_without_an_answer_is_dropped_and_a_follow_up_that_fails_ends_its_turn() -> None:
     repairs = Repairs()
     turns = talk(refusing("assistant_answer", "sub-plan 2, question 3"), repairs)
     assert len(turns) == sum(map(len, QUESTIONS)) - 1
     assert QUESTIONS[1][2].text not in [turn.messages[0].text for turn in turns]
-    assert [done for *_, done in repairs.entries][-1] == "the turn is dropped"
-
-
-def test_a_follow_up_that_fails_ends_the_turn_after_its_last_answer() -> None:
+    assert repairs.entries[-1][3] == "the turn is dropped"
     repairs = Repairs()
     turns = talk(refusing("user_followup", "sub-plan 2, question 3"), repairs)
     assert len(turns) == sum(map(len, QUESTIONS)) and len(repairs.entries) == 1
@@ -184,18 +181,21 @@ def test_a_message_that_repeats_its_prompt_is_asked_for_again_then_left_out() ->
 # Memory
 
 
+def window_of(side: Side) -> HistoryWindow:
+    return HistoryWindow(Talk(LIMITS.recent), side, LIMITS.recent)
+
+
 def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
-    talk_, seen = Talk(), []
+    window, seen = window_of(Side("assistant", 1_000, 50)), list[dict[str, str]]()
 
     def say(prompt: Prompt, text: str) -> str:
         seen.append(dict(prompt.variables))
         return f"summary {len(seen)}"
 
-    window, repairs = HistoryWindow(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
+    repairs = Repairs()
     for number in range(60):
-        talk_.add(
-            [DialogueMessage("user", f"word{number} " * 20), DialogueMessage("assistant", f"answer{number} " * 20)]
-        )
+        user, answer = DialogueMessage("user", f"word{number} " * 20), f"answer{number} " * 20
+        window.talk.add([user, DialogueMessage("assistant", answer)])
         asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
         shown = window.text()
         assert f"answer{number}" in shown and shown.count("USER: ") >= LIMITS.recent // 2 - (number < 4) * 5
@@ -208,20 +208,15 @@ def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
 
 
 def test_a_runaway_answer_is_shown_in_part_and_a_long_summary_is_cut() -> None:
-    talk_ = Talk()
-    window, repairs = HistoryWindow(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
-    talk_.add([DialogueMessage("user", "hello"), DialogueMessage("assistant", "long " * 50_000)] * 12)
+    window, repairs = window_of(Side("assistant", 1_000, 50)), Repairs()
+    window.talk.add([DialogueMessage("user", "hello"), DialogueMessage("assistant", "long " * 50_000)] * 12)
     asyncio.run(window.make_room(TalkingModel(lambda prompt, text: "much " * 200), repairs, "here"))
     assert len(window.text().split()) < 1_000
     assert len(window.summary.split()) == 50 and len(repairs.entries) == 1
 
 
 def test_a_summary_that_fails_leaves_the_old_one() -> None:
-    def say(prompt: Prompt, text: str) -> str:
-        raise ModelError("no", Outcome.FILTERED)
-
-    talk_ = Talk()
-    window, repairs = HistoryWindow(talk_, Side("user", 100, 50), LIMITS.recent), Repairs()
-    talk_.add([DialogueMessage("user", f"word {n} " * 20) for n in range(12)])
-    asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
+    window, repairs = window_of(Side("user", 100, 50)), Repairs()
+    window.talk.add([DialogueMessage("user", f"word {n} " * 20) for n in range(12)])
+    asyncio.run(window.make_room(refusing("dialogue_summary", "here"), repairs, "here"))
     assert window.summary == "" and window.start == 2 and len(repairs.entries) == 1

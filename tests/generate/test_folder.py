@@ -29,13 +29,15 @@ from beam_generate.folder import (
     write_story,
 )
 from beam_generate.people import draw_people
+from beam_generate.probes.making import make_probes
 from beam_generate.questions import make_questions
 from beam_generate.shapes import DialogueTurn, MainQuestion, Plan, Repairs, Story
 from beamlib.data.checked_json import Anomaly
-from beamlib.data.conversations import ABILITIES, Size, Treatment
+from beamlib.data.conversations import Size, Treatment
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
+from scripted_probes import Scripted, plan, story, turns
 from talking_model import LAYOUT, LIMITS, TalkingModel, make_plan, make_story
 
 
@@ -50,25 +52,9 @@ def generate(folder: Path, story: Story, plan: Plan) -> tuple[list[list[MainQues
     return questions, turns
 
 
-def probing(last: int) -> dict[str, list[dict[str, Any]]]:
-    """A question per ability and one more, each citing a message that exists."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for ability in reversed(ABILITIES):
-        found[ability] = []
-        for n in range(2):
-            one: dict[str, Any] = {"question": f"What of {ability} {n}?", "difficulty": "easy", "rubric": ["wax"]}
-            one |= {"answer": "wax", "ideal_response": "wax", "ideal_answer": "wax", "ideal_summary": "wax"}
-            one |= {"expected_compliance": "wax", "instruction_being_tested": "wax", "preference_being_tested": "wax"}
-            ids: Any = [n, last]
-            parts = {
-                "contradiction_resolution": ("first_statement", "second_statement"),
-                "knowledge_update": ("original_info", "updated_info"),
-                "temporal_reasoning": ("first_event", "second_event"),
-            }
-            if ability in parts:
-                ids = {name: [n] for name in parts[ability]}
-            found[ability].append(one if ability == "abstention" else {**one, "source_chat_ids": ids})
-    return found
+def probing() -> dict[str, list[dict[str, Any]]]:
+    """Two questions per ability, on messages that exist."""
+    return asyncio.run(make_probes(Scripted(), story(), [plan()], [turns()], Repairs())).questions
 
 
 def remarks(report: CheckReport) -> list[Anomaly]:
@@ -92,7 +78,7 @@ def small(tmp_path: Path) -> tuple[Path, Story, Plan, list[list[MainQuestion]], 
     begin(folder, drawn(story), LAYOUT, LIMITS)
     write_story(folder, story)
     questions, turns = generate(folder, story, plan)
-    write_probing_questions(folder, probing(5))
+    write_probing_questions(folder, probing())
     return folder, story, plan, questions, turns
 
 
@@ -102,21 +88,6 @@ def test_every_stage_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert read_plan(folder, story) == plan
     assert read_questions(folder, story, plan) == questions
     assert read_turns(folder, story, plan) == turns
-
-
-def test_the_loader_reads_it_without_a_remark(tmp_path: Path) -> None:
-    _, _, _, _, turns = small(tmp_path)
-    report = check_folder(tmp_path)
-    assert (report.errors, remarks(report)) == ([], [])
-    (tier,) = report.tiers
-    assert tier.chats["full"].markers == {"index": len(turns)} == tier.user_message_markers
-    assert tier.chats["full"].answer_ai_question == 2 == tier.chats["full"].followup_question
-    (source,) = find_conversations(tmp_path)
-    conversation = load(source, Treatment()).conversation
-    assert [m.content for m in conversation] == [m.text for turn in turns for m in turn.messages]
-    markers = [turn.messages[0].marker for turn in conversation.turns]
-    assert [marker and marker.bullets for marker in markers] == [(turn.bullet,) for turn in turns]
-    assert [batch.time_anchor for batch in conversation.batches] == ["March-06-2024", "March-07-2024"]
 
 
 def test_keys_stand_in_the_released_order(tmp_path: Path) -> None:
@@ -146,7 +117,7 @@ def test_ten_plans_are_combined_with_ids_counted_through(tmp_path: Path) -> None
         assert read_plan(folder, story, index) == plan
         assert read_questions(folder, story, plan) == questions and read_turns(folder, story, plan) == turns
     combine_chats(folder, story)
-    write_probing_questions(folder, probing(300))
+    write_probing_questions(folder, probing())
     assert read_story(folder) == story
     report = check_folder(tmp_path)
     assert (report.errors, remarks(report)) == ([], [])
@@ -160,6 +131,9 @@ def test_ten_plans_are_combined_with_ids_counted_through(tmp_path: Path) -> None
     (source,) = find_conversations(tmp_path)
     conversation = load(source, Treatment(chat_variant="full")).conversation
     assert [m.content for m in conversation] == [m.text for turn in said for m in turn.messages]
+    markers = [turn.messages[0].marker for turn in conversation.turns]
+    assert [marker and marker.bullets for marker in markers] == [(turn.bullet,) for turn in said]
+    assert [batch.time_anchor for batch in conversation.batches][:2] == ["March-06-2024", "March-07-2024"]
 
 
 def replaced(old: str, new: str) -> Callable[[Path], None]:
@@ -249,6 +223,3 @@ def test_a_folder_of_another_conversation_is_refused(tmp_path: Path) -> None:
     begin(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
     with pytest.raises(UserError, match=r"generation\.json: .*another seed"):
         begin(tmp_path, {"size": "100K", "seed": 8}, LAYOUT, LIMITS)
-    (tmp_path / "generation.json").write_text('{"stages": [1]}')
-    with pytest.raises(UserError, match=r"generation\.json: not a record"):
-        stage_state(tmp_path, "plan")

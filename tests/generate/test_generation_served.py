@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pickle
@@ -40,6 +39,7 @@ from beamlib.llm.stored_model import Mode
 from beamlib.params import usual_parameters
 from scripted_server import Faults, ScriptedServer, body_text
 from served_author import SPOILS, ServedAuthor, models_file, recognise
+from talking_model import hashes, make_stages
 
 COMMISSION = ConversationSpec(usual_parameters("100K", generation_seed=7, domain="Coding"))
 GENERAL = ConversationSpec(usual_parameters("100K", generation_seed=7, domain="Cooking", authors="models.json"))
@@ -60,19 +60,7 @@ def generate(models: Path, out: Path, **changes: object) -> None:
 def make(out: Path, models: Path, calls: Mode = "record", wanted: ConversationSpec = COMMISSION) -> list[bool]:
     """All stages in this process; whether each had anything to do."""
     writing = GenerationConfig(models=str(models), confirmed=True, calls=calls, command="again")
-    folder = wanted.begin(out)
-    return [
-        make_plan_stage(wanted, folder, writing),
-        make_question_stage(folder, writing),
-        make_dialogue_of_plan(folder, 0, writing),
-        make_probe_stage(folder, writing),
-    ]
-
-
-def contents(folder: Path) -> dict[str, str]:
-    """Hashes of everything but the store of calls, whose pages depend on the order of arrival."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and "calls" not in path.name)
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return make_stages(wanted, out, writing)
 
 
 def checked(out: Path) -> None:
@@ -97,33 +85,19 @@ def test_every_prompt_of_generation_can_be_told_from_its_text() -> None:
             assert (prompt.id, prompt.variables, complaint) == (name, variables, "Once more.")
 
 
-def test_without_yes_the_cost_is_shown_and_nothing_else_happens(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
-        models = models_file(tmp_path / "models.json", server.base_url)
-        with pytest.raises(UserError, match="nothing was called: add --yes"):
-            generate(models, tmp_path / "out", confirm_cost=False)
-        assert server.requests == []
-    assert "US dollars" in capsys.readouterr().out
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("authors", "changes", "sentence"),
     [
         ({}, {}, "'authors.planner' is missing"),
-        ({"asker": {}}, {}, "'authors.planner' is missing"),
         ({"planner": {"api_key": "sk-secret"}}, {}, "keys come from the environment"),
         ({"planner": {}, "prober": {"key_variable": "BEAMLIB_NO_SUCH_KEY"}}, {}, "BEAMLIB_NO_SUCH_KEY, which is not"),
         ({"planner": {}}, {"prompts": "nowhere"}, "the folder of prompts cannot be read"),
-        ({"planner": {}}, {"prompts": "nowhere", "authors": ""}, "--prompts: the offline author asks no model"),
     ],
 )
 def test_an_order_that_cannot_be_met_calls_nothing(
     tmp_path: Path, authors: dict[str, dict[str, str]], changes: dict[str, Any], sentence: str
 ) -> None:
-    with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
+    with ScriptedServer(ServedAuthor(COMMISSION.story())) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         value = json.loads(models.read_text())
         value["authors"] = {role: value["judge"] | fields for role, fields in authors.items()}
@@ -137,7 +111,7 @@ def test_an_order_that_cannot_be_met_calls_nothing(
 
 def test_each_prompt_goes_to_the_model_of_its_role_with_the_limit_of_its_replies(tmp_path: Path) -> None:
     folder = COMMISSION.begin(tmp_path / "out")
-    with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
+    with ScriptedServer(ServedAuthor(COMMISSION.story())) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         value = json.loads(models.read_text())
         value["authors"] = {
@@ -163,15 +137,11 @@ def test_each_prompt_goes_to_the_model_of_its_role_with_the_limit_of_its_replies
         ("detect_question", "speaker", 30_000), ("detect_followup", "speaker", 30_000),
     }  # fmt: skip
     stages = json.loads((folder / "generation.json").read_text())["stages"]
-    authors = {
-        stage: {role: one["model"] for role, one in entry["made_by"]["authors"].items()}
-        for stage, entry in stages.items()
-    }
-    assert authors == {
-        "plans": {"planner": "planner", "narrator": "narrator", "augmenter": "augmenter", "detector": "speaker"},
-        "questions": {"asker": "asker"},
-        "dialogue": {"speaker": "speaker", "detector": "speaker"},
-    }
+    authors = [{(role, one["model"]) for role, one in stage["made_by"]["authors"].items()} for stage in stages.values()]
+    own, detector = {role: (role, role) for role in value["authors"]}, ("detector", "speaker")
+    assert sorted(authors, key=len) == [
+        {own["asker"]}, {own["speaker"], detector}, {own["planner"], own["narrator"], own["augmenter"], detector},
+    ]  # fmt: skip
     source = find_conversations(tmp_path / "out")[0]
     assert origin(source, ()) == "generated by asker, augmenter, narrator, planner, speaker, seed 7"
     again = replace(writing, question_output_tokens=5_000)
@@ -219,7 +189,7 @@ def test_a_wrong_file_of_titles_is_one_sentence(tmp_path: Path, text: str, probl
 
 def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its_calls(tmp_path: Path) -> None:
     out, folder = tmp_path / "out", COMMISSION.folder(tmp_path / "out")
-    author = ServedAuthor([COMMISSION.story()])
+    author = ServedAuthor(COMMISSION.story())
     with ScriptedServer(author) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         process = subprocess.Popen(
@@ -245,12 +215,12 @@ def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its
     assert author.calls["assistant_answer"] > 100
     checked(out)
 
-    before = contents(folder)
+    before = hashes(folder)
     for path in folder.rglob("*"):
         if path.is_file() and "calls" not in path.name:
             path.unlink()
     assert make(out, models, "replay") == [True] * 4  # nobody listens any more
-    assert contents(folder) == before
+    assert hashes(folder) == before
 
 
 def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp_path: Path) -> None:
@@ -258,7 +228,7 @@ def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp
     kinds = [
         kind for kind in SPOILS if kind not in ("refusal", "wrong list", "refs", "evidence", "types", "cut", "remark")
     ]
-    author = ServedAuthor([GENERAL.stood_in().story()], kinds, rate=0.15, seed=3)
+    author = ServedAuthor(GENERAL.stood_in().story(), kinds, rate=0.15, seed=3)
     out, folder = tmp_path / "out", GENERAL.folder(tmp_path / "out")
     with ScriptedServer(author, faults=FAULTS) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
@@ -279,7 +249,7 @@ def test_answers_have_a_length_to_aim_at_and_a_remark_on_a_contradiction_spoils_
     folder, offline = COMMISSION.begin(tmp_path / "out"), GenerationConfig()
     make_plan_stage(COMMISSION, folder, offline)
     make_question_stage(folder, offline)
-    with ScriptedServer(ServedAuthor([COMMISSION.story()], ["remark"], rate=1.0)) as server:
+    with ScriptedServer(ServedAuthor(COMMISSION.story(), ["remark"], rate=1.0)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         make_dialogue_of_plan(folder, 0, GenerationConfig(models=str(models), confirmed=True))
         prompts = [recognise(body_text(request.body))[0] for request in server.requests]
@@ -297,7 +267,7 @@ def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
     make_question_stage(folder, offline)
     make_dialogue_of_plan(folder, 0, offline)
     kinds = ("wrong list", "refs", "evidence", "types", "cut", "refusal")
-    with ScriptedServer(ServedAuthor([COMMISSION.story()], kinds, rate=0.5)) as server:
+    with ScriptedServer(ServedAuthor(COMMISSION.story(), kinds, rate=0.5)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match=r"too few usable candidates, missing .*repairs-probes\.jsonl") as raised:
             make_probe_stage(folder, GenerationConfig(models=str(models), confirmed=True))
@@ -310,7 +280,7 @@ def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
 
 
 def test_what_a_model_never_gives_stops_with_one_sentence_and_nothing_half_written(tmp_path: Path) -> None:
-    author = ServedAuthor([COMMISSION.story()], ["missing"], rate=1.0, seed=1)
+    author = ServedAuthor(COMMISSION.story(), ["missing"], rate=1.0, seed=1)
     folder = COMMISSION.begin(tmp_path / "out")
     with ScriptedServer(author) as server:
         writing = GenerationConfig(models=str(models_file(tmp_path / "models.json", server.base_url)), confirmed=True)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from beam_generate.dialogue import limits_of
 from beam_generate.people import (
+    TYPES,
     People,
     draw_people,
     render_profile,
@@ -39,8 +40,9 @@ from beam_offline.author.word_bank import bank, banks
 from beamlib.data.conversations import SIZES, Size
 from beamlib.data.published import table
 from beamlib.errors import UserError
-from beamlib.llm.model import Completion, ModelError, Prompt
+from beamlib.llm.model import ModelError
 from beamlib.params import usual_parameters
+from scripted_probes import Scripted
 
 SEEDS = st.integers(min_value=-(2**31), max_value=2**31)
 USUAL = {size: usual_parameters(size) for size in SIZES}
@@ -68,21 +70,19 @@ def test_no_age_contradicts_its_rule(size: Size, number: int, seed: int) -> None
     people = draw_people(size, number, seed)
     user = people.profile
     assert 20 <= user.age <= 70
-    parents = of(people, "parent")
+    parents, partners, children = (of(people, relation) for relation in ("parent", "partner", "child"))
     assert [one.gender for one in parents] in ([], ["female"], ["female", "male"])
     assert all(user.age + 18 <= one.age <= min(user.age + 40, 100) for one in parents)
-    partners = of(people, "partner")
     assert len(partners) <= 1
     assert all(one.gender != user.gender and one.age >= 18 and abs(one.age - user.age) <= 10 for one in partners)
-    children = of(people, "child")
     assert len(children) <= 3
     assert not children or user.age > 25
     assert all(1 <= one.age <= max(5, user.age - 30) and user.age - one.age >= 16 for one in children)
     least, most = (10, 30) if size == "10M" else (1, 5)
-    assert least <= len(of(people, "friend")) <= most
-    assert least <= len(of(people, "acquaintance")) <= most
-    assert all(abs(one.age - user.age) <= 10 and 10 <= one.age <= 84 for one in of(people, "friend"))
-    assert all(10 <= one.age <= 84 for one in of(people, "acquaintance"))
+    for relation in ("friend", "acquaintance"):
+        others = of(people, relation)
+        assert least <= len(others) <= most
+        assert all(10 <= one.age <= 84 and (relation != "friend" or abs(one.age - user.age) <= 10) for one in others)
 
 
 @settings(max_examples=100)
@@ -91,36 +91,28 @@ def test_names_are_unique_and_groups_are_as_the_size_needs(size: Size, number: i
     people = draw_people(size, number, seed)
     names = [person.name for person in everybody(people)] + [people.profile.name.split()[0]]
     assert len(set(names)) == len(names)
-    assert len(set(people.profile.traits)) == 6
-    if size == "10M":
-        assert {one.relation for one in people.core} <= {"parent", "partner", "child"}
-        assert len(people.newcomers) == 10
-        for group in people.newcomers:
-            assert {one.relation for one in group} == {"friend", "acquaintance"}
-    else:
-        assert people.newcomers == ()
+    assert (len(TYPES), len(set(people.profile.traits))) == (16, 6)
+    assert size != "10M" or {one.relation for one in people.core} <= {"parent", "partner", "child"}
+    groups = [{one.relation for one in group} for group in people.newcomers]
+    assert groups == [{"friend", "acquaintance"}] * (10 if size == "10M" else 0)
     assert draw_people(size, number, seed) == people
 
 
 def test_relations_are_as_frequent_as_released() -> None:
-    drawn = [draw_people("100K", number, 5) for number in range(1, 2001)]
-    young = [one for one in drawn if one.profile.age < 30]
-    old = [one for one in drawn if one.profile.age >= 45]
-    assert sum(bool(of(one, "parent")) for one in drawn) / len(drawn) == pytest.approx(0.85, abs=0.03)
-    assert sum(bool(of(one, "partner")) for one in young) / len(young) == pytest.approx(0.6, abs=0.08)
-    assert sum(bool(of(one, "partner")) for one in old) / len(old) == pytest.approx(0.8, abs=0.05)
-    assert sum(bool(of(one, "child")) for one in old) / len(old) == pytest.approx(0.8, abs=0.05)
-    middle = [one for one in drawn if 33 <= one.profile.age <= 37]
-    assert sum(bool(of(one, "child")) for one in middle) / len(middle) == pytest.approx(0.4, abs=0.12)
+    everyone = [draw_people("100K", number, 5) for number in range(1, 2001)]
+    for relation, low, high, share, off in (
+        ("parent", 20, 70, 0.85, 0.03), ("partner", 20, 29, 0.6, 0.08), ("partner", 45, 70, 0.8, 0.05),
+        ("child", 45, 70, 0.8, 0.05), ("child", 33, 37, 0.4, 0.12),
+    ):  # fmt: skip
+        of_age = [people for people in everyone if low <= people.profile.age <= high]
+        assert sum(bool(of(people, relation)) for people in of_age) / len(of_age) == pytest.approx(share, abs=off)
 
 
 def test_the_same_seed_gives_the_same_people_on_every_machine() -> None:
     people = draw_people("100K", 1, 7)
-    assert people.profile.name == "Diego Aguilar"
-    assert people.profile.place == "Tunis, Tunisia"
+    assert (people.profile.name, people.profile.place) == ("Diego Aguilar", "Tunis, Tunisia")
     assert [(one.name, one.age) for one in of(people, "child")] == [("Liam", 12), ("Oleg", 10)]
-    assert draw_people("100K", 2, 7) != people
-    assert draw_people("500K", 1, 7) != people
+    assert people not in (draw_people("100K", 2, 7), draw_people("500K", 1, 7))
 
 
 PROFILE = Profile("Ada Lund", 41, "female", "Riga, Latvia", "Welder", ("ISTP", "INTJ", "ESFJ", "ENFP", "ISFP", "ENTP"))
@@ -146,8 +138,8 @@ def test_profile_and_relations_have_the_released_layout() -> None:
 
 
 def test_every_domain_is_found_in_either_spelling() -> None:
-    assert len(domains()) == 19
-    assert len(general_domains()) == 17
+    assert (len(domains()), len(general_domains())) == (19, 17)
+    assert [name for names in titles().values() for name in names] == table("table5").title.tolist()
     assert parse_domain("philosophical & ethical discussion") == "Philosophical or Ethical Discussion"
     assert parse_domain("Career and  professional DEVELOPMENT") == "Career and Professional Development"
     assert parse_domain("home and real estate") == "Home & Real Estate"
@@ -212,7 +204,6 @@ def test_the_offline_author_draws_and_takes_domains_that_it_has() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"number": 0}, "conversation number 0"),
         ({"title": "Pickling Everything"}, "give its domain"),
         ({"domain": "Knitting"}, "'Knitting' does not exist"),
         ({"strategy": "random"}, "parameter 'strategy' is 'random'.*hierarchical.*sequential"),
@@ -232,34 +223,20 @@ def test_a_wrong_choice_is_one_sentence(changed: dict[str, object], message: str
         drawn(**changed)
 
 
-class Titles:
-    """Answers `titles` with what it is given, in order."""
-
-    name = "scripted"
-
-    def __init__(self, *replies: str) -> None:
-        self.replies, self.asked = list(replies), list[Prompt]()
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        assert prompt.messages
-        self.asked.append(prompt)
-        return Completion(self.replies.pop(0))
-
-
 def entry(title: str) -> dict[str, object]:
     return {"id": 1, "title": title, "theme": "A theme", "subtopics": ["One", "Two"]}
 
 
 def test_new_topics_are_read_checked_and_asked_for_again() -> None:
     first = f"Sure!\n```json\n{json.dumps([entry('Pickling'), entry('OLD'), {'title': 'Bare'}])[:-1]},]\n```\nEnjoy."
-    model, repairs = Titles(first, json.dumps({"topics": [entry("Smoking Fish")]})), Repairs()
+    model, repairs = Scripted({"titles": [first, json.dumps({"topics": [entry("Smoking Fish")]})]}), Repairs()
     found = asyncio.run(new_topics(model, "cooking", 2, ["Old"], repairs))
     assert [seed.title for seed in found] == ["Pickling", "Smoking Fish"]
     assert found[0].subtopics == ("One", "Two")
     assert [prompt.attempt for prompt in model.asked] == [0, 1]
     assert len(repairs.entries) == 2
     with pytest.raises(ModelError, match="no usable topic for Cooking"):
-        asyncio.run(new_topics(Titles("No.", "Still no."), "cooking", 2, [], Repairs()))
+        asyncio.run(new_topics(Scripted({"titles": ["No.", "Still no."]}), "cooking", 2, [], Repairs()))
 
 
 # Sizes
@@ -273,6 +250,12 @@ def test_the_parameter_files_hold_table_6() -> None:
             counts = (row.num_subplans, row.batches_per_subplan_k, row.questions_per_batch_i)
             assert (found.subplans, found.groups, found.questions) == counts
             assert found.bullets == (30 if size != "100K" else {"general": 20, "coding": 23, "math": 25}[style])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_turn_has_at_most_two_replies_and_two_followups(size: Size) -> None:
+    limits = limits_of(USUAL[size])
+    assert (limits.replies, limits.followups) == (2, 2)
 
 
 def test_other_numbers_are_taken_and_too_many_recent_messages_are_a_sentence() -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,55 +21,33 @@ from beam_generate.pipeline import (
     make_probe_stage,
     make_question_stage,
 )
-from beam_generate.review import Decision, write_decisions
+from beam_generate.probes.making import Decision, write_decisions
 from beam_offline.author.scenario import Scenario
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.conversation_record import origin
 from beamlib.params import usual_parameters
+from talking_model import hashes, make_stages
 
 COMMISSION = ConversationSpec(usual_parameters("100K", generation_seed=5, domain="Trip Planning"))
 OFFLINE = GenerationConfig()
 
 
-def made(out: Path, spec: ConversationSpec = COMMISSION, writing: GenerationConfig = OFFLINE) -> Path:
-    folder = spec.begin(out)
-    make_plan_stage(spec, folder, writing)
-    make_question_stage(folder, writing)
-    make_dialogue_of_plan(folder, 0, writing)
-    make_probe_stage(folder, writing)
-    return folder
-
-
-def contents(folder: Path) -> dict[str, str]:
-    """Hashes of everything but the store of calls, whose pages depend on the order of arrival."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and "calls" not in path.name)
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("whole"))
+    out = tmp_path_factory.mktemp("whole")
+    make_stages(COMMISSION, out, OFFLINE)
+    return COMMISSION.folder(out)
 
 
 def copied(whole: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "100K" / "1"
-    for path in whole.rglob("*"):
-        if path.is_file():
-            target = folder / path.relative_to(whole)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
-    return folder
+    return Path(shutil.copytree(whole, tmp_path / "100K" / "1"))
 
 
 def test_what_is_finished_is_not_done_again(whole: Path) -> None:
-    before = contents(whole)
-    assert stage_state(whole, "probes") == "done"
-    assert not make_plan_stage(COMMISSION, whole, OFFLINE)
-    assert not make_question_stage(whole, OFFLINE)
-    assert not make_dialogue_of_plan(whole, 0, OFFLINE)
-    assert not make_probe_stage(whole, OFFLINE)
-    assert contents(whole) == before
+    before = hashes(whole)
+    assert make_stages(COMMISSION, whole.parents[1], OFFLINE) == [False] * 4
+    assert hashes(whole) == before
 
 
 def test_tables_can_say_who_wrote_the_data(whole: Path, tmp_path: Path) -> None:
@@ -134,26 +107,6 @@ def test_an_order_that_makes_no_sense_is_one_sentence_before_anything_is_written
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
-def test_a_generation_that_is_killed_again_and_again_ends_in_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "beam_run", "generate", "--out", str(tmp_path), "--seed", "5"]
-    command += ["--domain", "Trip Planning", "--workers", "1"]
-    folder = tmp_path / "100K" / "1"
-    for wanted in ("generation.json", "user_messages.json", "chat.json"):
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline and not (folder / wanted).exists():
-            time.sleep(0.005)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert contents(folder) == contents(whole)
-
-
 def test_an_edited_plan_is_kept_and_everything_after_it_is_made_anew(whole: Path, tmp_path: Path) -> None:
     folder = copied(whole, tmp_path)
     plan = folder / "plan_new.txt"
@@ -162,16 +115,11 @@ def test_an_edited_plan_is_kept_and_everything_after_it_is_made_anew(whole: Path
     bullet = read_plan(folder, story).subplans[0].bullets[thought.place[2] - 1]
     plan.write_text(plan.read_text().replace(bullet.text, "My cousin keeps a heron on the balcony."))
     assert stage_state(folder, "plans") == "edited"
-    assert not make_plan_stage(COMMISSION, folder, OFFLINE)
-    assert make_question_stage(folder, OFFLINE)
-    assert make_dialogue_of_plan(folder, 0, OFFLINE)
-    assert make_probe_stage(folder, OFFLINE)
+    assert make_stages(COMMISSION, tmp_path, OFFLINE) == [False, True, True, True]
     assert "heron on the balcony" in plan.read_text()
     turns = read_turns(folder, story, read_plan(folder, story))
     told = [turn for turn in turns if "heron on the balcony" in turn.messages[0].text]
-    assert len(told) == 1
-    assert told[0].bullet == bullet.number
-    assert len(told[0].messages[1].text) > 200
+    assert [turn.bullet for turn in told] == [bullet.number] and len(told[0].messages[1].text) > 200
 
 
 def test_a_reviewers_decisions_are_honoured_by_a_rerun(whole: Path, tmp_path: Path) -> None:

@@ -67,7 +67,6 @@ FAILING: list[tuple[str, str, dict[str, Any]]] = [
     ("update_values", UPDATE, {"hints": {"old_value": "70", "new_value": "95"}}),
     ("update_values", UPDATE, {"hints": {"old_value": "95", "new_value": "95"}}),
     ("update_values", UPDATE, {"hints": {}, "reference": "guests"}),
-    ("update_values", UPDATE, {"hints": {}, "fields": {"potential_confusion": "It may say 70."}}),
     ("contradiction_opposes", CONFLICT, {"evidence": {"first_statement": (16,), "second_statement": (4,)}}),
     ("contradiction_opposes", CONFLICT, {"evidence": {"first_statement": (16,), "second_statement": (16,)}}),
     ("events_in_order", ORDER, {"evidence": {"": (18, 10, 20)}}),

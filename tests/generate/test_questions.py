@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_generate.questions import divide, make_questions
+from beam_generate.questions import CONTEXT, TRIMMED, divide, make_questions
 from beam_generate.replies import read_questions
 from beam_generate.shapes import MainQuestion, Repairs, Style
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError, Outcome, Prompt
+from beamlib.text import count_tokens
 from talking_model import TalkingModel, make_plan, make_story
 
 PLAN, STORY = make_plan(), make_story()
@@ -79,6 +80,19 @@ def test_a_prompt_shows_the_groups_and_sub_plans_before_it() -> None:
     assert "hive 2 weighs 3" in last["earlier_groups"] and "hive 2 weighs 4" not in last["earlier_groups"]
     assert "hive 1 weighs 5" in last["earlier_batches"] and "hive 2" not in last["earlier_batches"]
     assert "Honey 0" in seen[0].messages[-1]["content"]
+
+
+def test_long_plans_are_cut_before_questions_are_asked() -> None:
+    shown: list[str] = []
+
+    def say(prompt: Prompt, text: str) -> str:
+        if "sub-plan 6" in prompt.about:
+            shown.append(prompt.variables["earlier_batches"])
+        return text
+
+    asyncio.run(make_questions(TalkingModel(say), STORY, make_plan(subplans=6, bullets=400), Repairs()))
+    assert shown and all("hive 5 " in text and "hive 1 " not in text for text in shown)
+    assert max(map(count_tokens, shown)) <= max(TRIMMED["general"]) < CONTEXT
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import os
 import re
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -17,17 +16,12 @@ import pytest
 
 from beam_claims.data_check import check_folder
 from beam_generate.authors import GenerationConfig
-from beam_generate.pipeline import (
-    ConversationSpec,
-    make_dialogue_of_plan,
-    make_plan_stage,
-    make_probe_stage,
-    make_question_stage,
-    repairs_of,
-)
+from beam_generate.pipeline import ConversationSpec, repairs_of
 from beam_generate.probes.wording import content, share
 from beam_generate.seeds import layouts_of, style_of, targets
-from beam_offline.author.grammar import to_you
+from beam_offline.author.author import OfflineAuthor
+from beam_offline.author.facts import Entry
+from beam_offline.author.grammar import articles, to_you
 from beam_offline.author.scenario import Scenario
 from beam_offline.author.script import Measures, PlanScript
 from beam_offline.author.word_bank import banks, long_bank
@@ -37,6 +31,7 @@ from beamlib.data.sources import find_conversations
 from beamlib.files import temporary_folder
 from beamlib.params import usual_parameters
 from beamlib.text import count_tokens
+from talking_model import hashes, make_stages
 
 SEED = 11
 DOMAINS = ("Trip Planning", "Health & Wellness", "Coding", "Math")
@@ -49,12 +44,8 @@ atexit.register(PLACES.close)  # a cache cannot take a fixture's folder
 def generated(domain: str) -> Path:
     """The folder that holds one finished 100K conversation of a domain."""
     out = PLACES.enter_context(temporary_folder("beamlib-author-"))
-    spec, writing = ConversationSpec(usual_parameters("100K", generation_seed=SEED, domain=domain)), GenerationConfig()
-    folder = spec.begin(out)
-    make_plan_stage(spec, folder, writing)
-    make_question_stage(folder, writing)
-    make_dialogue_of_plan(folder, 0, writing)
-    make_probe_stage(folder, writing)
+    spec = ConversationSpec(usual_parameters("100K", generation_seed=SEED, domain=domain))
+    make_stages(spec, out, GenerationConfig())
     return out
 
 
@@ -67,12 +58,15 @@ def scenario(domain: str, size: Size = "100K", seed: int = SEED) -> Scenario:
     return Scenario(ConversationSpec(usual_parameters(size, generation_seed=seed, domain=domain)).story())
 
 
+def entries(scenario: Scenario) -> list[Entry]:
+    return [entry for some in scenario.entries.values() for entry in some]
+
+
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_loader_reads_it_without_anything_to_note(domain: str) -> None:
     report = check_folder(generated(domain))
     assert not any(repairs_of(generated(domain) / "100K" / "1")[stage] for stage in ("plans", "dialogue"))
-    assert not report.errors
-    assert not report.anomalies
+    assert not report.errors and not report.anomalies
     assert len(loaded(domain).probes) == 20
     assert Counter(gold.ability for gold in loaded(domain).gold.values()).most_common()[-1][1] == 2
 
@@ -99,30 +93,22 @@ def test_nothing_is_said_twice_and_the_assistant_never_speaks_as_the_user(domain
     for message in loaded(domain).conversation:
         if message.role == "assistant":
             said = [line for line in _prose(message.content).splitlines() if not line.startswith(">")]
-            spoken = (
-                re.sub(r"I'm (?:glad|here|happy)", "", " ".join(said))
-                .replace("In my view", "")
-                .replace("my suggestions", "")
-            )
+            spoken = re.sub(r"I'm (?:glad|here|happy)|In my view|my suggestions", "", " ".join(said))
             assert not own.search(spoken), spoken[:200]
 
 
-def _prose(text: str) -> str:
-    return re.sub(r"```.*?```|\\\(.*?\\\)|`[^`]*`", "", text, flags=re.DOTALL)
+def _prose(text: str, code: str = "") -> str:
+    return re.sub(r"```.*?```|\\\(.*?\\\)|`[^`]*`", code, text, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_clause_stands_in_a_message_linked_to_its_bullet(domain: str) -> None:
-    by_bullet: dict[tuple[int, int], str] = {}
-    for batch in loaded(domain).conversation.batches:
-        for turn in batch.turns:
-            marker = turn.messages[0].marker
-            if marker is not None and marker.bullets:
-                key = (marker.batch, marker.bullets[0])
-                by_bullet[key] = f"{by_bullet.get(key, '')} {turn.messages[0].content}"
-    for entries in scenario(domain).entries.values():
-        for entry in entries:
-            assert entry.clause.casefold() in by_bullet.get(entry.place[1:], "").casefold()
+    by_bullet: dict[tuple[int, int], str] = defaultdict(str)
+    for message in (turn.messages[0] for turn in loaded(domain).conversation.turns):
+        if message.marker is not None and message.marker.bullets:
+            by_bullet[message.marker.batch, message.marker.bullets[0]] += f" {message.content}"
+    for entry in entries(scenario(domain)):
+        assert entry.clause.casefold() in by_bullet[entry.place[1:]].casefold()
 
 
 @pytest.mark.parametrize("size", ["100K", "500K", "10M"])
@@ -130,14 +116,10 @@ def test_nothing_is_told_before_it_can_have_happened(size: Size) -> None:
     waited = 0
     for domain in DOMAINS:
         found = scenario(domain, size)
-        for entries in found.entries.values():
-            for entry in entries:
-                fact = entry.fact
-                if fact is None or entry.purpose != "fact" or not fact.kind.after:
-                    continue
+        for fact in (entry.fact for entry in entries(found) if entry.purpose == "fact"):
+            if fact and fact.kind.after:
                 known = [one for one in fact.strand.told if one.kind.key == fact.kind.after and one.place < fact.place]
-                assert known
-                assert known[-1].day is None or known[-1].day < found.today(*fact.place[:2])
+                assert known and (known[-1].day is None or known[-1].day < found.today(*fact.place[:2]))
                 waited += 1
     assert waited
 
@@ -189,20 +171,40 @@ def test_the_same_seed_gives_the_same_bytes(domain: str, tmp_path: Path) -> None
     command = [sys.executable, "-m", "beam_run", "generate", "--out", str(tmp_path), "--seed", str(SEED)]
     command += ["--domain", domain, "--workers", "2"]
     subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "2"}, check=True, timeout=240)
-    assert digest(tmp_path / "100K" / "1") == digest(generated(domain) / "100K" / "1")
-
-
-def digest(folder: Path) -> str:
-    names = ("topic.json", "main_spec.txt", "plan_new.txt", "user_messages.json", "chat.json")
-    files = [*names, "probing_questions/probing_questions.json", "candidates.json"]
-    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in files)).hexdigest()
+    assert hashes(tmp_path) == hashes(generated(domain))
 
 
 @pytest.mark.parametrize("domain", list(banks()))
 @pytest.mark.parametrize(("size", "seed"), [("100K", 41), ("500K", 43), ("1M", 44)])
 def test_enough_deeds_are_denied_that_were_told_of_one_strand_alone(domain: str, size: Size, seed: int) -> None:
     """A conversation asks for two contradictions; in longer ones the same deed comes back with other strands."""
-    entries = [one for found in scenario(domain, size, seed).entries.values() for one in found if one.fact is not None]
-    told = Counter(entry.clause for entry in entries if entry.purpose == "fact")
-    denied = [entry.fact for entry in entries if entry.purpose == "contradiction" and entry.fact]
+    every = entries(scenario(domain, size, seed))
+    told = Counter(entry.clause for entry in every if entry.purpose == "fact")
+    denied = [entry.fact for entry in every if entry.purpose == "contradiction" and entry.fact]
     assert sum(told[fact.clause] == 1 for fact in denied) >= (3 if size == "100K" else 6)
+
+
+_CROOKED = {
+    "a doubled word": re.compile(r"\b(?!that\b|had\b|very\b)([a-z]+) \1\b"),
+    "doubled marks": re.compile(r"[,.:;?!] ?[,.:;?!]| [,.:;?!]"),
+    "an unfilled slot": re.compile(r"[{}\[\]|<>]|//|->"),
+    "a small letter": re.compile(r"^[a-z]|(?<!\d)[.?!] [a-z]|\bi\b"),
+    "a joint": re.compile(r"\b(?:and|but|so|because) (?:and|but|because)\b|, (?:and|but)[,.]", re.IGNORECASE),
+    "a pronoun's case": re.compile(
+        r"\b(?:what|whatever|when|before|whether) (?:me|them|him|her) \w|\bme (?:are|am)\b"
+        r"|\b(?:to|for|with|from|of|about) I\b|\bI (?:are|is|were)\b"
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("domain", sorted(banks()))
+def test_no_message_of_a_user_is_crooked_and_each_asks_one_thing(domain: str, seed: int) -> None:
+    script = OfflineAuthor(scenario(domain, "100K", seed).story).script(0)
+    for step in (step for turn in script.all_turns for step in turn.steps):
+        text = _prose(step.text, "code")
+        for what, pattern in _CROOKED.items():
+            found = pattern.search(text)
+            assert not found, f"{what} ({found and found[0]!r}): {step.text}"
+        assert articles(text) == text
+        assert text.count("?") <= (2 if step.purpose == "reply" else 1), step.text

@@ -209,8 +209,7 @@ def update_order(draft: Draft, view: View) -> str | None:
 def update_values(draft: Draft, view: View) -> str | None:
     """The new value stands in the updated evidence only, the old one in the original evidence, and they differ.
 
-    The new value is the writer's hint, else the answer. The old one is the writer's hint, else the figures of the field
-    `potential_confusion` that the new value lacks.
+    Values are the writer's hints. Without a hint the new value is the answer, and the old one is not checked.
     """
     new = draft.hints.get("new_value") or draft.reference
     old = draft.hints.get("old_value", "")
@@ -219,16 +218,7 @@ def update_values(draft: Draft, view: View) -> str | None:
         return f"the new value {new!r} is not in the updated evidence"
     if _holds(before, new):
         return f"the new value {new!r} is in the original evidence"
-    if old:
-        if " ".join(old.lower().split()) == " ".join(new.lower().split()):
-            return "the old value is the new one"
-        return None if _holds(before, old) else f"the old value {old!r} is not in the original evidence"
-    confusion = str(draft.fields["potential_confusion"])
-    stale = [n for n in numbers(confusion) if n not in numbers(new)]
-    dated = [day for day in days(confusion) if not any(day.same(other) for other in days(new))]
-    missing = bool(stale) and not set(stale) & set(numbers(before))
-    missing |= bool(dated) and not any(day.same(other) for day in dated for other in days(before))
-    return "the old value is not in the original evidence" if missing else None
+    return f"the old value {old!r} is not in the original evidence" if old and not _holds(before, old) else None
 
 
 def _holds(text: str, value: str) -> bool:

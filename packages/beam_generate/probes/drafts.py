@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from pydantic import TypeAdapter
+
 from beam_generate.probes.wording import content
 from beam_generate.shapes import DialogueTurn
 from beamlib.data.conversations import Ability
-from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_json, read_text, sha256, to_json
 
 PER_ABILITY = 2
@@ -131,7 +132,7 @@ class Draft:
     `evidence` maps the published part ("" without parts) to message ids; it is empty for abstention. `fields` are the
     other published fields. `hints` are notes of the writer for the checks, never published: `entity`, `detail` and
     `keyword` for abstention, `old_value` and `new_value` for updates. `refs` are the bullets it rests on, `plans` the
-    plans of its window. `dropped` names the check that it failed, `why` the reason. `key` is its id, once fixed.
+    plans of its window. `dropped` names the check that it failed, `why` the reason.
     """
 
     ability: Ability
@@ -147,13 +148,10 @@ class Draft:
     hints: Mapping[str, str] = field(default_factory=dict)
     dropped: str = ""
     why: str = ""
-    key: str = ""
 
     @property
     def id(self) -> str:
         """Ability and a hash of the content, so that a decision never passes to a question with other content."""
-        if self.key:
-            return self.key
         content = [self.question, self.reference, list(self.rubric), {k: list(v) for k, v in self.evidence.items()}]
         return f"{self.ability}-{sha256(to_json([self.ability, content, list(map(str, self.refs))]))[:10]}"
 
@@ -167,29 +165,13 @@ class Draft:
         """Place in notes on repairs: ability and bullets."""
         return f"{self.ability}, {' '.join(map(str, self.refs)) or self.about}"
 
-    def edited(self, **changes: Any) -> Draft:
-        """Return the draft with other content under its old id."""
-        return replace(self, key=self.id, **changes)
-
     def to_record(self) -> dict[str, Any]:
         """Return the draft as an entry of `candidates.json`."""
-        names = (one.name for one in dataclass_fields(self) if one.name not in ("refs", "key"))
+        names = (one.name for one in dataclass_fields(self) if one.name != "refs")
         return {"id": self.id, "bullets": list(map(str, self.refs)), **{name: getattr(self, name) for name in names}}
 
 
 def read_candidates(path: Path) -> tuple[Draft, ...]:
-    """Read the drafts of a `candidates.json`; a file that holds something else is a `UserError`."""
-    drafts = []
-    try:
-        for record in read_json(path):
-            values = {name: value for name, value in record.items() if name not in ("id", "bullets", "chosen")}
-            values |= {"rubric": tuple(record["rubric"]), "plans": tuple(record["plans"]), "key": record["id"]}
-            values["evidence"] = {part: tuple(map(int, ids)) for part, ids in record["evidence"].items()}
-            refs = tuple(ref for text in record["bullets"] if (ref := read_ref(text)))
-            drafts.append(Draft(refs=refs, **values))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"{path}: entry {len(drafts) + 1} is no candidate ({type(error).__name__}: {error}); "
-            "delete the file and make the questions again."
-        ) from None
-    return tuple(drafts)
+    """Read the drafts of a `candidates.json`."""
+    records = [{**record, "refs": list(map(read_ref, record["bullets"]))} for record in read_json(path)]
+    return TypeAdapter(tuple[Draft, ...]).validate_python(records)

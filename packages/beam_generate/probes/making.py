@@ -11,20 +11,24 @@ docs/generation.md.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict
+
+from beam_generate.folder import Text, validate
 from beam_generate.probes.checks import examine_all
 from beam_generate.probes.drafts import KINDS, PER_ABILITY, Draft, View
 from beam_generate.probes.writing import ask_abstention, ask_questions, find_candidates, windows, write_rubrics
-from beam_generate.review import Decision, apply_decisions
 from beam_generate.shapes import DialogueTurn, Plan, Repairs, Story
 from beamlib.data.conversations import ABILITIES, Ability, Size
 from beamlib.data.published import table
 from beamlib.errors import UserError
+from beamlib.files import read_jsonl, write_jsonl
 from beamlib.llm.model import Model
 
 _RELEASED = Path(__file__).parent / "released_deciles.csv"
@@ -32,6 +36,17 @@ _ROUNDS = 8
 """Rounds of exchanging single questions; 40 random pools needed three at most."""
 
 Choice = dict[Ability, list[Draft]]
+Verdict = Literal["accept", "reject"]
+
+
+class Decision(BaseModel):
+    """A reviewer's decision on a candidate."""
+
+    model_config = ConfigDict(frozen=True)
+
+    candidate: Text
+    verdict: Verdict
+    reviewer: Text
 
 
 @dataclass(frozen=True)
@@ -54,30 +69,21 @@ class ProbeSet:
         return [{**draft.to_record(), "chosen": draft.id in chosen} for draft in self.drafts]
 
     @property
-    def missing(self) -> dict[str, int]:
-        """Number of questions that each ability lacks, if it does."""
+    def missing(self) -> str:
+        """The abilities that lack questions and how many, as `summarization (2)`; empty if none does."""
         lacking = {ability: PER_ABILITY - len(self.chosen[ability]) for ability in ABILITIES}
-        return {ability: count for ability, count in lacking.items() if count}
-
-
-class TooFew(UserError):
-    """An ability has fewer than two usable questions. `probes` is what there is, for review."""
-
-    def __init__(self, message: str, probes: ProbeSet) -> None:
-        super().__init__(message)
-        self.probes = probes
+        return ", ".join(f"{ability} ({count})" for ability, count in lacking.items() if count)
 
 
 async def make_probes(
     model: Model, story: Story, plans: Sequence[Plan], turns: Sequence[Sequence[DialogueTurn]], repairs: Repairs,
-    seed: int, decisions: Sequence[Decision] = (), *, allow_short: bool = False,
+    decisions: Sequence[Decision] = (),
 ) -> ProbeSet:  # fmt: skip
-    """Write candidates, questions and rubrics, check them, and choose two per ability.
+    """Write candidates, questions and rubrics, check them, and choose two per ability, as far as there are two.
 
     `turns` are given by plan, in order; message ids count through all of them.
 
     Raises:
-        TooFew: Too few drafts are usable, unless `allow_short`.
         ModelError: A call failed and may succeed later.
     """
     view = View(turns)
@@ -88,12 +94,11 @@ async def make_probes(
         *await ask_questions(model, candidates, view, repairs),
     ]
     checked = examine_all(await write_rubrics(model, drafts, repairs), view)
-    return choose(checked, len(view.messages), story.size, repairs, seed, decisions, allow_short=allow_short)
+    return choose(checked, len(view.messages), story.size, repairs, story.seed, decisions)
 
 
 def choose(
     drafts: Sequence[Draft], messages: int, size: Size, repairs: Repairs, seed: int, decisions: Sequence[Decision] = (),
-    *, allow_short: bool = False,
 ) -> ProbeSet:  # fmt: skip
     """Choose among checked drafts, with a reviewer's decisions; arguments as in `make_probes`."""
     accepted, rejected = apply_decisions(drafts, decisions, repairs)
@@ -105,15 +110,7 @@ def choose(
     chosen = select(usable, accepted, messages, size, seed)
     probes = ProbeSet(tuple(drafts), chosen, 10 if size == "10M" else 1)
     if probes.missing:
-        lacking = ", ".join(f"{ability} ({count})" for ability, count in probes.missing.items())
-        repairs.note("probes", "selection", f"questions missing: {lacking}", "left short" if allow_short else "failed")
-        if not allow_short:
-            raise TooFew(
-                f"probing questions of {size}: too few usable candidates, missing {lacking}; see in "
-                "repairs-probes.jsonl why they were dropped, then ask for larger plans (bullets_per_subplan, "
-                "questions_per_batch), or ask again by --calls refresh or another model.",
-                probes,
-            )
+        repairs.note("probes", "selection", f"questions missing: {probes.missing}", "left short")
     return probes
 
 
@@ -221,3 +218,52 @@ def _published(draft: Draft, plans: bool) -> dict[str, Any]:
         places = [f"Batch {ref.batch}, bullet {ref.bullet}" for ref in draft.refs]
         values["plan_reference"] = ", ".join(places) or "The whole plan"
     return {name: values[name] for name in kind.fields if name in values}
+
+
+def read_decisions(path: Path) -> tuple[Decision, ...]:
+    """Read the decisions of one reviewer's file (JSON lines), none without a file; a `UserError` names a wrong one."""
+    rows = read_jsonl(path) if path.exists() else ()
+    decisions = [validate(Decision, row, f"{path}: entry {number}") for number, row in enumerate(rows, start=1)]
+    for candidate, times in Counter(decision.candidate for decision in decisions).items():
+        if times > 1:
+            raise UserError(f"{path}: {candidate} is decided on twice; delete one of the two.")
+    return tuple(decisions)
+
+
+def write_decisions(path: Path, decisions: Sequence[Decision]) -> Path:
+    """Write decisions atomically, sorted by candidate."""
+    return write_jsonl(path, (one.model_dump() for one in sorted(decisions, key=lambda one: one.candidate)))
+
+
+def apply_decisions(
+    drafts: Sequence[Draft], decisions: Sequence[Decision], repairs: Repairs
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the ids of the accepted and of the rejected drafts; a decision without effect is noted.
+
+    A draft that failed a check is not used even if it is accepted.
+    """
+    by_id = {draft.id: draft for draft in drafts}
+    for decision in decisions:
+        draft = by_id.get(decision.candidate)
+        if draft is None:
+            problem = f"{decision.verdict} of a candidate that is gone"
+            repairs.note("review", decision.candidate, problem, "no effect")
+        elif draft.dropped and decision.verdict == "accept":
+            repairs.note("review", draft.id, f"accepted, but {draft.dropped}: {draft.why}", "not chosen")
+    known = [decision for decision in decisions if decision.candidate in by_id]
+    accepted, rejected = (
+        frozenset(one.candidate for one in known if one.verdict == verdict) for verdict in ("accept", "reject")
+    )
+    return accepted, rejected
+
+
+def review_agreement(first: Sequence[Decision], second: Sequence[Decision]) -> str:
+    """Report Cohen's kappa of two reviewers' verdicts over the candidates that both decided on."""
+    verdicts = {decision.candidate: decision.verdict for decision in second}
+    pairs = [(one.verdict, verdicts[one.candidate]) for one in first if one.candidate in verdicts]
+    n = len(pairs)
+    by_chance = sum(mine == other for mine, _ in pairs for _, other in pairs) / n**2 if pairs else 1.0
+    if by_chance == 1:
+        return f"kappa is not defined: {n} candidates decided on by both, or one verdict alone"
+    observed = sum(mine == other for mine, other in pairs) / n
+    return f"kappa {(observed - by_chance) / (1 - by_chance):.2f} over {n} candidates"

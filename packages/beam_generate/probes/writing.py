@@ -14,10 +14,10 @@ from typing import Any
 
 from beam_generate.probes.drafts import KINDS, Draft, Ref, Spoken, View, read_ref
 from beam_generate.replies import ask_json
-from beam_generate.shapes import Plan, Repairs
+from beam_generate.shapes import Bullet, Plan, Repairs
 from beamlib.data.conversations import ABILITIES, Ability
 from beamlib.llm.model import Completion, Model, Prompt, gather_all
-from beamlib.text import count_tokens, split_sentences
+from beamlib.text import count_tokens
 
 BUDGET = 27_000
 """Tokens of all turns of a candidate; each turn gets an equal share."""
@@ -34,7 +34,6 @@ _STEM = re.compile(
     r"(?:the )?(?:LLM )?response should (state|mention|contain|include|avoid|list)s?\s*:\s*", re.IGNORECASE
 )
 _NUMBERED = re.compile(r"^\s*(?:\d{1,2}(?:st|nd|rd|th)?\s*[.:)]|[-•*])\s*", re.IGNORECASE)
-_CLAIMS = re.compile(r"\b(You [^.]*?),? but (you also [^.]*(?:\.\d[^.]*)*)", re.IGNORECASE)
 
 Turn = tuple[Spoken, ...]
 
@@ -69,10 +68,10 @@ class CandidateWindow:
         return "\n".join(lines).strip()
 
     @cached_property
-    def bullets(self) -> dict[Ref, str]:
-        """`label: text` of each bullet."""
+    def bullets(self) -> dict[Ref, Bullet]:
+        """Each bullet by its reference."""
         return {
-            Ref(plan.index, subplan.number, bullet.number): f"{bullet.label}: {bullet.text}"
+            Ref(plan.index, subplan.number, bullet.number): bullet
             for plan in self.plans
             for subplan in plan.subplans
             for bullet in subplan.bullets
@@ -88,6 +87,12 @@ class Candidate:
     refs: tuple[Ref, ...]
     about: str
     parts: Mapping[str, Ref] = field(default_factory=dict)
+
+    @property
+    def bullets(self) -> str:
+        """Its bullets as lines `[0.3.12] label: text`."""
+        bullets = [(ref, self.window.bullets[ref]) for ref in self.refs]
+        return "\n".join(f"[{ref}] {bullet.label}: {bullet.text}" for ref, bullet in bullets)
 
     @property
     def where(self) -> str:
@@ -174,7 +179,7 @@ async def ask_questions(model: Model, candidates: Sequence[Candidate], view: Vie
     prompts = [
         Prompt(
             f"probe_{candidate.ability}",
-            {"bullets": bullet_references(candidate), "turns": shown, "about": candidate.about},
+            {"bullets": candidate.bullets, "turns": shown, "about": candidate.about},
             about=candidate.where,
         )
         for candidate, shown in zip(kept, await show_turns(model, kept, view, repairs), strict=True)
@@ -339,11 +344,6 @@ def _span(turn: Sequence[Spoken]) -> str:
     return f"messages {turn[0].id}-{turn[-1].id}"
 
 
-def bullet_references(candidate: Candidate) -> str:
-    """Render the bullets of a candidate as lines `[0.3.12] label: text`."""
-    return "\n".join(f"[{ref}] {candidate.window.bullets[ref]}" for ref in candidate.refs)
-
-
 def payload(nugget: str) -> str:
     """Return what a nugget demands, without its stem."""
     return _STEM.sub("", nugget, count=1).strip()
@@ -352,8 +352,7 @@ def payload(nugget: str) -> str:
 async def write_rubrics(model: Model, drafts: Sequence[Draft], repairs: Repairs) -> list[Draft]:
     """Add rubrics to drafts, in the published wording.
 
-    The only nugget of abstention is its answer. Without a usable reply the rubric is taken from the answer
-    (`rubric_from_answer`); if that is not possible, the draft is dropped.
+    The only nugget of abstention is its answer. A draft without a usable reply is dropped.
     """
     answerable = [draft for draft in drafts if draft.ability != "abstention"]
     prompts = [
@@ -367,15 +366,10 @@ async def write_rubrics(model: Model, drafts: Sequence[Draft], repairs: Repairs)
     replies = dict(zip(map(id, answerable), await ask_json(model, prompts, list, repairs), strict=True))
     finished = []
     for draft in drafts:
-        rubric = tidy_rubric(draft, replies.get(id(draft)) or [])
-        if not rubric:
-            rubric = rubric_from_answer(draft)
-            action = "taken from the answer by rule" if rubric else "dropped"
-            if draft.ability != "abstention" or not rubric:
-                repairs.note("probes", draft.where, "no usable rubric", action)
-        if rubric:
-            draft = replace(draft, rubric=rubric)
-            finished.append(replace(draft, key=draft.id))  # fixed, because its hash is read many times from here on
+        if rubric := tidy_rubric(draft, replies.get(id(draft), [draft.reference.rstrip(".")]) or []):
+            finished.append(replace(draft, rubric=rubric))
+        else:
+            repairs.note("probes", draft.where, "no usable rubric", "dropped")
     return finished
 
 
@@ -405,14 +399,3 @@ def tidy_rubric(draft: Draft, items: Sequence[Any]) -> tuple[str, ...]:
 def _stemmed(text: str, verb: str) -> str:
     stem = _STEM.match(text)
     return f"LLM response should {stem[1].lower() if stem else verb}: {payload(text)}"
-
-
-def rubric_from_answer(draft: Draft) -> tuple[str, ...]:
-    """Build a rubric from the answer's list or, without one, from its sentences."""
-    if draft.ability == "contradiction_resolution":
-        claims = _CLAIMS.search(draft.reference)
-        return tidy_rubric(draft, [CONTRADICTORY, *claims.groups(), WHICH]) if claims else ()
-    if draft.ability in ("event_ordering", "information_extraction", "instruction_following", "preference_following"):
-        return tidy_rubric(draft, draft.fields[KINDS[draft.ability].listed])
-    sentences = split_sentences(draft.reference) if draft.ability == "summarization" else [draft.reference]
-    return tidy_rubric(draft, [sentence.rstrip(".") for sentence in sentences])

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from beam_generate.probes.wording import content
+from beam_offline.author.facts import Entry, Strand
 from beam_offline.author.grammar import Value, capital, is_plural, to_me, to_you
-from beam_offline.author.scenario import Entry, Scenario, Strand
+from beam_offline.author.scenario import Scenario
 from beamlib.data.conversations import Size
 from beamlib.text import count_tokens
 
@@ -51,9 +52,51 @@ class ShufflePool:
         return text
 
 
+@dataclass
+class PhraseDraw:
+    """Draw phrases of a strand: a user's in their own words, the assistant's each near to the one before.
+
+    `said` is the phrase of each kind that was drawn last, `near` the words of the last one.
+    """
+
+    scenario: Scenario
+    rng: random.Random
+    pools: Mapping[str, ShufflePool]
+    words: Mapping[str, str]
+    assistant: bool
+    said: dict[str, str]
+    near: frozenset[str]
+    scope: dict[str, Value] = field(default_factory=dict)
+
+    def draw(self, name: str, *, fitting: bool = False) -> str:
+        """Draw a phrase of a kind."""
+        text = self.pools[name].draw(self.near, fitting=fitting)
+        self.near = _words(text) if self.assistant and text else self.near
+        words = self.words if name == "things" else self.scope
+        return self._note(name, self.scenario.grammar.fill(text, words, self.rng)) if text else ""
+
+    def advise(self, this: str = "") -> str:
+        """Draw the strand's advice or a general act; with `this`, a pronoun, only what fits the last thing named."""
+        own_do = _OWN_DO_LONG if self.scenario.long else _OWN_DO
+        often = not this and (not self.assistant or self.rng.random() < own_do)
+        if own := self.draw("do", fitting=True) if this else self.draw("do") if often else "":
+            return own
+        scope = {**self.scope, "this": this or self.draw("things")}
+        return self._note("do", self.scenario.grammar.say("gdo", scope, self.rng))
+
+    def reason(self) -> str:
+        """Draw a reason, and say whether it is near to what was said before."""
+        before, why = self.near, self.draw("why")
+        return self.scenario.grammar.say("reason_near" if before & self.near else "reason_far", {"why": why}, self.rng)
+
+    def _note(self, name: str, text: str) -> str:
+        self.said[name] = text = text if self.assistant or name in ("talk", "want") else to_me(text)
+        return text
+
+
 def scope_of(
     scenario: Scenario, strand: Strand, others: Sequence[Strand], plan: int, rng: random.Random, *,
-    last: dict[str, str] | None = None, matters: list[str] | None = None, about: str = "",
+    last: dict[str, str] | None = None, matters: Sequence[str] = (), about: str = "",
 ) -> dict[str, Value]:  # fmt: skip
     """Build the scope for the lists of `user.toml`, or of `assistant.toml` with the user's words turned to `you`.
     `others` are strands that are under way as well; a message speaks of one of them.
@@ -62,65 +105,42 @@ def scope_of(
     The assistant begins `about` what was asked, without saying it again, and each phrase of the strand is near to the
     one before it. Nobody is told what is `about` them.
     """
-    kind, grammar, assistant = strand.kind, scenario.grammar, last is None
+    kind, assistant = strand.kind, last is None
     words = scenario.scope(strand, plan, rng)
     turned: Callable[[str], str] = to_you if assistant else str
     unsaid = {about} if assistant else kind.foretelling
-    phrases = {name: getattr(kind, name) for name in ("do", "why", "risk", "want", "things", "talk")}
-    decks = {
-        name: ShufflePool([one for one in found if turned(one) not in unsaid], rng) for name, found in phrases.items()
+    phrases = {
+        name: [text for text in getattr(kind, name) if turned(text) not in unsaid]
+        for name in ("do", "why", "risk", "want", "things", "talk")
     }
-    matters = matters or []
-    told = matters * _MATTERS[scenario.story.size]
-    decks["things"] = ShufflePool([*decks["things"].texts, *told], rng) if told else decks["things"]
-    known = scenario.people[plan]
+    phrases["things"] += list(matters) * _MATTERS[scenario.story.size]
+    pools = {name: ShufflePool(texts, rng) for name, texts in phrases.items()}
     elsewhere = ShufflePool([turned(scenario.scope(one, plan, rng)["ref"]) for one in others], rng)
+    known = scenario.people[plan]
     people = ShufflePool(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)
     said = {"do": about} if last is None else last
-    near = content(about if assistant else "")
-    scope: dict[str, Value] = {}
-
-    def noted(name: str, text: str) -> str:
-        said[name] = text = text if assistant or name in ("talk", "want") else to_me(text)
-        return text
-
-    def drawn(name: str, *, fitting: bool = False) -> str:
-        nonlocal near
-        text = decks[name].draw(near, fitting=fitting)
-        near = _words(text) if assistant and text else near
-        return noted(name, grammar.fill(text, words if name == "things" else scope, rng)) if text else ""
-
-    def do(this: str = "") -> str:
-        """Draw the strand's advice or a general act; with `this`, a pronoun, only what fits the last thing named."""
-        own_do = _OWN_DO_LONG if scenario.long else _OWN_DO
-        often = not this and (not assistant or rng.random() < own_do)
-        own = drawn("do", fitting=True) if this else drawn("do") if often else ""
-        return own or noted("do", grammar.say("gdo", {**scope, "this": this or drawn("things")}, rng))
-
-    def reason() -> str:
-        before, why = near, drawn("why")
-        return grammar.say("reason_near" if before & near else "reason_far", {"why": why}, rng)
-
+    phrase = PhraseDraw(scenario, rng, pools, words, assistant, said, content(about if assistant else ""))
+    scope, draw = phrase.scope, phrase.draw
     scope |= {
         "it": words["it"],
         "ref": turned(words["ref"]),
         "full": turned(words["full"]),
         "other": elsewhere.draw if assistant else elsewhere.draw(),
-        "thing": lambda: drawn("things"),
-        "bare": lambda: title_case(drawn("things")),
+        "thing": lambda: draw("things"),
+        "bare": lambda: title_case(draw("things")),
         "person": lambda: next(name for name in iter(people.draw, "") if assistant or name not in about),
-        "own": lambda: drawn("do"),
-        "do": do,
-        "do2": do,
-        "do_this": lambda: do("them" if is_plural(said["things"]) else "it"),
-        "why": lambda: drawn("why"),
-        "reason": reason,
-        "risk": lambda: drawn("risk"),
-        "timed": lambda: grammar.say("apart" if _TIMED.search(said["do"]) else "times", scope, rng),
-        "want": lambda: turned(drawn("want")),
-        "talk": lambda: drawn("talk"),
-        "worry": lambda: turned(drawn("talk")),
-        "matter": (lambda: rng.choice(matters)) if matters else lambda: drawn("things"),
+        "own": lambda: draw("do"),
+        "do": phrase.advise,
+        "do2": phrase.advise,
+        "do_this": lambda: phrase.advise("them" if is_plural(said["things"]) else "it"),
+        "why": lambda: draw("why"),
+        "reason": phrase.reason,
+        "risk": lambda: draw("risk"),
+        "timed": lambda: scenario.grammar.say("apart" if _TIMED.search(said["do"]) else "times", scope, rng),
+        "want": lambda: turned(draw("want")),
+        "talk": lambda: draw("talk"),
+        "worry": lambda: turned(draw("talk")),
+        "matter": (lambda: rng.choice(matters)) if matters else lambda: draw("things"),
         "goal": scenario.title.goal,
         "name": scenario.story.profile.name.split()[0],
     }
@@ -171,6 +191,28 @@ class Exercise:
     answer: Callable[[AnswerDraft], list[str]]
 
 
+@dataclass
+class Step:
+    """A user message and what is to be known for its answer; `closing` is what the answer ends with, `takes_up` the
+    closing of the answer before, to which the message replies.
+
+    `asked` are the phrases that the message drew last: what it asks about is one of them. `matters` are noun phrases of
+    what was told of the strand in earlier sub-plans.
+    """
+
+    text: str
+    purpose: str
+    strand: Strand
+    others: Sequence[Strand]
+    entry: Entry | None = None
+    closing: str = ""
+    takes_up: str = ""
+    target: int = 0
+    exercise: Exercise | None = None
+    asked: Mapping[str, str] = field(default_factory=dict)
+    matters: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class WrittenAnswer:
     """An answer and the advice that its first list gives, item by item."""
@@ -181,41 +223,34 @@ class WrittenAnswer:
 
 @dataclass
 class AnswerDraft:
-    """An answer being written to `entry` (None for talk without a new fact); `closing` is the question it ends with.
+    """An answer being written to `step`; its `opening` is the list that it begins by.
 
     `aim` is what the user asked how to do, `act` what they asked whether to do; at most one is set. `question` is the
     sentence that asks.
     """
 
     scenario: Scenario
-    strand: Strand
-    others: Sequence[Strand]
+    step: Step
     plan: int
     rng: random.Random
-    target: int
     opening: str
     clause: str = ""
-    closing: str = ""
-    entry: Entry | None = None
     aim: str = ""
     act: str = ""
     question: str = ""
-    matters: list[str] = field(default_factory=list)
-    exercise: Exercise | None = None
     scope: dict[str, Value] = field(default_factory=dict)
     advice: list[str] = field(default_factory=list)
     titles: set[str] = field(default_factory=lambda: {""})
 
     def __post_init__(self) -> None:
         act, about = to_you(self.act), to_you(self.act or self.aim or self.question or self.clause)
+        step, rng = self.step, self.rng
         self.scope = scope_of(
-            self.scenario, self.strand, self.others, self.plan, self.rng, matters=self.matters, about=about
+            self.scenario, step.strand, step.others, self.plan, rng, matters=step.matters, about=about
         )
-        aim = to_you(
-            self.aim or self.scenario.grammar.fill(self.rng.choice(self.strand.kind.want), self.scope, self.rng)
-        )
+        aim = to_you(self.aim or self.scenario.grammar.fill(rng.choice(step.strand.kind.want), self.scope, rng))
         self.scope |= {"aim": aim, "aim_title": title_case(aim), "act": act}
-        self.headed = self.rng.choice(("### {}", "### {}", "**{}**", ""))
+        self.headed = rng.choice(("### {}", "### {}", "**{}**", ""))
 
     def say(self, name: str, **pinned: Value) -> str:
         """Draw one alternative of a list, as it stands within a text."""
@@ -230,9 +265,9 @@ class AnswerDraft:
 
 def write_answer(draft: AnswerDraft) -> WrittenAnswer:
     """Write the answer in Markdown, about `target` tokens long."""
-    blocks = [_opening(draft), *(draft.exercise.answer(draft) if draft.exercise else [])]
-    closing = draft.closing or draft.say("close")
-    room = draft.target - count_tokens(" ".join([*blocks, closing]))
+    blocks = [_opening(draft), *(draft.step.exercise.answer(draft) if draft.step.exercise else [])]
+    closing = draft.step.closing or draft.say("close")
+    room = draft.step.target - count_tokens(" ".join([*blocks, closing]))
     makers: list[Maker] = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
     order = [makers[draft.rng.random() > 0.7], *draft.rng.sample(makers, len(makers))]
     while room > 25:
@@ -251,8 +286,9 @@ def _opening(draft: AnswerDraft) -> str:
         echo = ""
     name = "open_worry" if _UNSURE.search(draft.question) and draft.opening == "open_reply" else draft.opening
     name = name if echo or name not in ("open_told", "open_update", "open_worry") else "open_plain"
-    rule = draft.entry.rule.rule if draft.entry and draft.entry.rule else ""
-    about = to_you(draft.entry.occasion) if draft.entry else ""
+    entry = draft.step.entry
+    rule = entry.rule.rule if entry and entry.rule else ""
+    about = to_you(entry.occasion) if entry else ""
     said = draft.say(name, echo=echo, rule=to_you(rule), about=about)
     return f"{said} {draft.say('rule_more') if rule else _taken_up(draft, said)}".strip()
 

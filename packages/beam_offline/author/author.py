@@ -21,10 +21,11 @@ from beam_generate.plan_text import (
     show_timeline,
 )
 from beam_generate.seeds import targets
-from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Profile, Special, Story, SubPlan
+from beam_generate.shapes import SPECIAL_LABELS, Bullet, Profile, Story, SubPlan
+from beam_offline.author.facts import Entry
 from beam_offline.author.grammar import Grammar
 from beam_offline.author.probe_writer import ProbeWriter
-from beam_offline.author.scenario import Entry, Scenario, Strand
+from beam_offline.author.scenario import Scenario
 from beam_offline.author.script import Measures, PlanScript, ScriptTurn
 from beam_offline.author.word_bank import common
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt
@@ -67,7 +68,6 @@ _NARRATIVES = 20
 _SHY = 0.8
 """At 10M a general plan of Table 6 holds 930 questions, a fifth more than Table 3's mean over all styles: there most
 groups stay one question short, as replies of language models do."""
-_SPECIAL: Mapping[str, Special] = {special: special for special in SPECIALS}
 
 Reply = Callable[[Mapping[str, str], str], str]
 
@@ -82,12 +82,11 @@ class OfflineAuthor:
         self._scripts: dict[int, PlanScript] = {}
         self._answers: dict[str, tuple[ScriptTurn, int]] = {}
         self._replies: dict[str, Reply] = {
-            "titles": self._titles,
             "biography": lambda variables, about: biography(story.profile, story.seed),
             "special_bullets": self._special_bullets,
             "plan_summary": self._plan_summary,
             "dialogue_summary": self._dialogue_summary,
-            "detect_question": self._detect_question,
+            "detect_question": lambda variables, _: "yes" if variables["answer"].rstrip().endswith("?") else "no",
             "detect_followup": lambda variables, about: "yes" if self._next(variables["answer"], "followup") else "no",
             "assistant_answer": self._assistant_answer,
             "user_reply": lambda variables, about: self._said_next(variables["answer"], "reply"),
@@ -143,13 +142,6 @@ class OfflineAuthor:
             self._scripts[plan] = PlanScript(self.scenario, plan, measures)
         return self._scripts[plan]
 
-    def _titles(self, variables: Mapping[str, str], about: str) -> str:
-        used = set(variables["used"].splitlines())
-        bank = self.scenario.bank
-        free = [bank.titled(one.title) for one in bank.titles if one.title not in used]
-        found = [{"title": one.title, "theme": one.theme, "subtopics": one.subtopics} for one in free]
-        return json.dumps(found[: int(variables["count"])])
-
     def _narratives(self, variables: Mapping[str, str], about: str) -> str:
         title = self.scenario.title
         own = [
@@ -172,7 +164,11 @@ class OfflineAuthor:
             SubPlan(
                 batch,
                 self.scenario.today(plan, batch),
-                tuple(_bullet(one) for one in self.scenario.entries[plan, batch] if one.purpose not in SPECIAL_LABELS),
+                tuple(
+                    Bullet(entry.place[2], entry.label, entry.text)
+                    for entry in self.scenario.entries[plan, batch]
+                    if entry.purpose not in SPECIAL_LABELS
+                ),
             )
             for batch in range(1, self.scenario.layout.subplans + 1)
         )
@@ -221,25 +217,16 @@ class OfflineAuthor:
         lines = [*variables["summary"].splitlines(), *(f"- {line}" for line in said if line)]
         return "\n".join(lines[-_SUMMARY_LINES:])
 
-    def _detect_question(self, variables: Mapping[str, str], about: str) -> str:
-        return "yes" if variables["answer"].rstrip().endswith("?") else "no"
-
     def _assistant_answer(self, variables: Mapping[str, str], about: str) -> str:
         message = variables["message"]
         named = _PLAN.search(about)
         script = self.script(int(named[1]) if named and int(named[1]) < self.story.plans else 0)
         place = script.place.get(message)
         if place is None:
-            return script.aside(message, self._nearest(message))
+            return script.aside(message, self.scenario.strands[0])
         answer = script.answer(*place).text
         self._answers[answer] = place
         return answer
-
-    def _nearest(self, message: str) -> Strand:
-        """Return the strand that shares most words with a message."""
-        words = set(message.lower().split())
-        told = self.scenario.strands
-        return max(told, key=lambda one: len(words & set(f"{one.kind.label} {one.it} {one.kind.full}".lower().split())))
 
     def _said_next(self, answer: str, purpose: str) -> str:
         if said := self._next(answer, purpose):
@@ -261,7 +248,3 @@ class OfflineAuthor:
 def _part(total: float, plan: int, plans: int) -> int:
     """Return a plan's part of a conversation's number. The parts add up to it."""
     return round(total * (plan + 1) / plans) - round(total * plan / plans)
-
-
-def _bullet(entry: Entry) -> Bullet:
-    return Bullet(entry.place[2], entry.label, entry.text, _SPECIAL.get(entry.purpose))

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import random
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
-
-from beamlib.errors import UserError
 
 NOUNS = frozenset({"thing", "this", "topic", "ref", "other", "my_other", "full", "theme"})
 """Slots whose noun phrases verbs agree with."""
 Value = str | Callable[[], str]
 Part = str | tuple[Any, ...]
-_CUT = re.compile(r"[\[\]|{}<]")
+_SLOT = re.compile(r"\{([aA] )?(\w+)\}")
+_AGREEMENT = re.compile(r"<[^<>|]*\|[^<>|]*>")
+_TOKEN = re.compile(rf"([\[\]|]|\{{[^{{}}]*\}}|{_AGREEMENT.pattern})")
 _SPACE_BEFORE = re.compile(r" +([,.;:?!])")
 _SWAPS: Mapping[str, str] = {
     "i": "you", "i'm": "you're", "i've": "you've", "i'd": "you'd", "i'll": "you'll", "my": "your", "me": "you",
@@ -126,59 +127,33 @@ def series(parts: Sequence[str]) -> str:
 
 @cache
 def compiled(text: str) -> tuple[Part, ...]:
-    """Parse a text into parts: a string, (capital, article, name) of a slot, or (alternatives,) of a choice."""
-    parts, at = _read(text, 0, "")
-    if at != len(text):
-        raise UserError(f"phrase {text!r:.100}: a ']' or '|' stands outside brackets; correct the bank.")
-    return parts
+    """Parse a text into parts: a string, (capital, article, name) of a slot, (alternatives,) or (singular, plural)."""
+    return _read(deque(filter(None, _TOKEN.split(text))), nested=False)[0]
 
 
-def _read(text: str, at: int, closing: str) -> tuple[tuple[Part, ...], int]:
-    parts: list[Part] = []
-    while at < len(text):
-        found = _CUT.search(text, at)
-        end = found.start() if found else len(text)
-        if end > at:
-            parts.append(text[at:end])
-        if found is None:
-            return tuple(parts), end
-        mark = found[0]
-        if mark == "[":
-            options = []
-            while True:
-                option, end = _read(text, end + 1, "]")
-                options.append(option)
-                if end >= len(text):
-                    raise UserError(f"phrase {text!r:.100}: a '[' is never closed; correct the bank.")
-                if text[end] == "]":
-                    break
-            parts.append((tuple(options),))
-            at = end + 1
-        elif mark == "<":
-            close = text.find(">", end)
-            one, bar, many = text[end + 1 : close].partition("|")
-            if close < 0 or not bar:
-                parts.append("<")  # not ours: code, an arrow
-                at = end + 1
-                continue
-            parts.append((one, many))
-            at = close + 1
-        elif mark == "{":
-            close = text.find("}", end)
-            if close < 0:
-                raise UserError(f"phrase {text!r:.100}: a '{{' is never closed; correct the bank.")
-            name = text[end + 1 : close]
-            article = name.startswith(("a ", "A "))
-            large = name[:1].isupper()
-            name = name[2:] if article else name
-            parts.append((large, article, name[:1].lower() + name[1:]))
-            at = close + 1
-        elif closing or mark != "|":
-            return tuple(parts), end
-        else:  # a table's column
-            parts.append(mark)
-            at = end + 1
-    return tuple(parts), at
+def _read(tokens: deque[str], *, nested: bool) -> tuple[tuple[Part, ...], ...]:
+    """Read the alternatives up to the end of a choice (`nested`) or of the text."""
+    options: list[list[Part]] = [[]]
+    while tokens:
+        token = tokens.popleft()
+        if token == "[":
+            options[-1].append((_read(tokens, nested=True),))
+        elif token == "]" and nested:
+            return tuple(map(tuple, options))
+        elif token == "|" and nested:
+            options.append([])
+        elif slot := _SLOT.fullmatch(token):
+            article, name = slot.groups()
+            options[-1].append((token[1].isupper(), bool(article), name[0].lower() + name[1:]))
+        elif _AGREEMENT.fullmatch(token):
+            options[-1].append(tuple(token[1:-1].split("|")))
+        elif token == "]" or "{" in token or "}" in token:
+            raise ValueError(f"{token!r} stands outside of its brackets")
+        else:
+            options[-1].append(token)
+    if nested:
+        raise ValueError("'[' is never closed")
+    return tuple(map(tuple, options))
 
 
 def slots(text: str) -> set[str]:

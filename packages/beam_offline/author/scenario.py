@@ -12,125 +12,30 @@ import re
 from calendar import isleap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
-from typing import Literal
+from typing import Any, TypeVar
 
 from beam_generate.people import name_lists
 from beam_generate.plan_text import show_day
-from beam_generate.shapes import Story, Timeline
+from beam_generate.shapes import Story
 from beam_offline.author import word_bank
-from beam_offline.author.grammar import capital, plural, sentence, with_article
-from beam_offline.author.word_bank import NUMBERS, FactKind, Preference, StandingRule, StrandKind, bank, common
+from beam_offline.author.facts import (
+    Entry,
+    Fact,
+    Purpose,
+    Strand,
+    part_of,
+    participle_of,
+    past_of,
+    show_number,
+    spread_days,
+    trade,
+)
+from beam_offline.author.grammar import capital, sentence, with_article
+from beam_offline.author.word_bank import NUMBERS, FactKind, StandingRule, StrandKind, bank, common
 
-Purpose = Literal["introduction", "opening", "fact", "update", "contradiction", "preference", "instruction", "dig"]
-
-
-@dataclass(eq=False, slots=True)
-class Strand:
-    """A strand of this conversation: `it` tells it apart from others of its kind."""
-
-    kind: StrandKind
-    number: int
-    it: str
-    pending: list[FactKind] = field(default_factory=list)
-    told: list[Fact] = field(default_factory=list)
-
-    def telling(self, kind: FactKind, after: Fact | None = None) -> Fact | None:
-        """Return the first telling of a fact, or the next one `after` another."""
-        tellings = [fact for fact in self.told if fact.kind is kind]
-        return next(iter(tellings[tellings.index(after) + 1 if after else 0 :]), None)
-
-    def newest(self, key: str) -> Fact | None:
-        """Return the newest version of the fact that has `key`."""
-        return next((fact for fact in reversed(self.told) if fact.kind.key == key), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something told of a strand. `clause` is how: in the first person, without a closing mark.
-
-    `v` is its value as text, of an event what was done (`past/participle ...`); `number` and `day` are the value of
-    such kinds; `other` and `reason` belong to a choice. `revises` is the fact that an update replaces. Of a tally or
-    list each telling is a fact.
-    """
-
-    strand: Strand
-    kind: FactKind
-    place: tuple[int, int, int]
-    clause: str
-    v: str = ""
-    number: int = 0
-    day: date | None = None
-    other: str = ""
-    reason: str = ""
-    revises: Fact | None = None
-
-    @property
-    def key(self) -> tuple[int, str]:
-        """Strand and noun phrase: the same for all versions and parts."""
-        return self.strand.number, self.kind.np
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A bullet as the author knows it. `text` is the bullet's; `clause` stands in the message that tells it.
-
-    `fact` is told (fact, update) or denied (contradiction); `occasion` is what an instruction is tied to.
-    """
-
-    place: tuple[int, int, int]
-    label: str
-    text: str
-    purpose: Purpose
-    strand: Strand
-    clause: str = ""
-    fact: Fact | None = None
-    preference: Preference | None = None
-    rule: StandingRule | None = None
-    occasion: str = ""
-
-
-def past_of(did: str) -> str:
-    """Return the past form: `met the agent` of `met/met the agent`."""
-    verb, _, rest = did.partition(" ")
-    return f"{verb.split('/')[0]} {rest}"
-
-
-def participle_of(did: str) -> str:
-    """Return the participle: `taken photos` of `took/taken photos`."""
-    verb, _, rest = did.partition(" ")
-    return f"{verb.split('/')[1]} {rest}"
-
-
-def show_number(kind: FactKind, number: int) -> str:
-    if kind.kind == "money":
-        return f"${number:,}"
-    if kind.kind == "percent":
-        return f"{number}%"
-    return f"{number:,} {kind.unit if number == 1 else plural(kind.unit)}"
-
-
-def trade(profession: str) -> str:
-    """Write a profession as it stands within a sentence: `data analyst`, `IT consultant`."""
-    return " ".join(word if word.isupper() else word.lower() for word in profession.split())
-
-
-def part_of(whole: Timeline, plan: int, plans: int) -> Timeline:
-    """Return the `plan`-th (0-based) of `plans` equal parts of `whole`, which do not overlap."""
-    days = (whole.end - whole.start).days + 1
-    first, last = days * plan // plans, days * (plan + 1) // plans - 1
-    return Timeline(whole.start + timedelta(first), whole.start + timedelta(last))
-
-
-def spread_days(timeline: Timeline, count: int, rng: random.Random) -> list[date]:
-    """Draw `count` days evenly spread over `timeline`, strictly increasing, a day or two off now and then."""
-    days = (timeline.end - timeline.start).days
-    found = [timeline.start + timedelta(days * number // count) for number in range(count)]
-    room = max(0, days // count - 1)
-    return [found[0]] + [day + timedelta(rng.randrange(min(room, 3) + 1)) for day in found[1:]]
-
+Value = TypeVar("Value")
 
 OPEN = 6
 """Strands under way at the same time."""
@@ -147,24 +52,6 @@ _SPARED = 12  # deeds that are denied and told once, of no second strand: a conv
 _LEAST_MOVE = 3  # days by which an update puts something off
 _BROAD, _BROAD_1M = 0.3, 0.8  # share of the kinds of strands whose instruction bears on all of them, beyond 100K
 _THEMED = 0.69  # how often such an instruction is tied to the theme; the rest share a word with the request
-
-
-@dataclass
-class _Draw:
-    """What has been used up while the scenario is drawn."""
-
-    kinds: list[StrandKind] = field(default_factory=list)
-    names: set[tuple[str, str]] = field(default_factory=set)
-    strands: list[Strand] = field(default_factory=list)
-    open: list[Strand] = field(default_factory=list)
-    facts: list[Fact] = field(default_factory=list)
-    preferences: list[Preference] = field(default_factory=list)
-    rules: list[StandingRule] = field(default_factory=list)
-    ruled: set[str] = field(default_factory=set)
-    talked: set[tuple[int, str]] = field(default_factory=set)
-    revised: set[tuple[int, str]] = field(default_factory=set)
-    denied: set[tuple[int, str]] = field(default_factory=set)
-    spared: set[str] = field(default_factory=set)
 
 
 class Scenario:
@@ -184,21 +71,26 @@ class Scenario:
         elsewhere = [
             kind for one in others for kind in one.strand if one.style == "general" and kind.label not in labels
         ]
-        self._passing = self._rng.sample(elsewhere, len(elsewhere))
+        self._passing = self._shuffled(elsewhere)
         last = story.timeline.end + timedelta(_BEYOND)
         self._dated = story.timeline.start.year != last.year or isleap(last.year)
         self.timelines = [part_of(story.timeline, plan, story.plans) for plan in range(story.plans)]
         self.anchors = [spread_days(timeline, self.layout.subplans, self._rng) for timeline in self.timelines]
         self.entries: dict[tuple[int, int], list[Entry]] = {}
-        self._state = _Draw()
-        self._draw()
-        self.revised = self._state.revised
-        self._count = Counter(strand.kind.label for strand in self._state.strands)
-
-    @property
-    def strands(self) -> list[Strand]:
+        self.strands: list[Strand] = []
         """All strands in the order in which they open."""
-        return self._state.strands
+        self.revised = set[tuple[int, str]]()
+        self._open: list[Strand] = []
+        self._facts: list[Fact] = []
+        self._kinds: list[StrandKind] = []
+        self._rules: list[StandingRule] = []
+        self._names, self._talked, self._denied = (set[tuple[Any, str]]() for _ in range(3))
+        self._ruled, self._spared = set[str](), set[str]()
+        self._preferences = self._shuffled([*self.bank.preference, *common().preference])
+        for plan in range(story.plans):
+            for batch in range(1, self.layout.subplans + 1):
+                self.entries[plan, batch] = self._batch(plan, batch)
+        self._count = Counter(strand.kind.label for strand in self.strands)
 
     def alone(self, strand: Strand) -> bool:
         """Return whether the conversation has no other strand of its kind, so that a short word names it."""
@@ -249,37 +141,32 @@ class Scenario:
         ref = full if not self.alone(strand) else self.grammar.fill(rng.choice(kind.short), {"it": strand.it}, rng)
         return {"it": strand.it, "full": full, "ref": ref, "person": rng.choice(self.people[plan])}
 
-    def _draw(self) -> None:
-        rng, state = self._rng, self._state
-        own = [*self.bank.preference, *common().preference]
-        state.preferences = rng.sample(own, len(own))
-        for plan in range(self.story.plans):
-            for batch in range(1, self.layout.subplans + 1):
-                self.entries[plan, batch] = self._batch(plan, batch)
+    def _shuffled(self, items: Sequence[Value]) -> list[Value]:
+        return self._rng.sample(items, len(items))
 
     def _batch(self, plan: int, batch: int) -> list[Entry]:
         """The bullets of a sub-plan: anchor, introduction if it is the first, facts and asides, the special three."""
-        rng, state = self._rng, self._state
+        rng = self._rng
         self._refill(plan)
         found: list[Entry] = []
 
         def add(purpose: Purpose, label: str, text: str, strand: Strand, **more: object) -> None:
             found.append(Entry((plan, batch, len(found) + 1), label, sentence(text), purpose, strand, **more))  # type: ignore[arg-type]
 
-        found.append(Entry((plan, batch, 1), "Time Anchor", show_day(self.today(plan, batch)), "dig", state.open[0]))
+        found.append(Entry((plan, batch, 1), "Time Anchor", show_day(self.today(plan, batch)), "dig", self._open[0]))
         if (plan, batch) == (0, 1):
             one = self.story.profile
             who = f"I'm {one.name}, {one.age}, {with_article(trade(one.profession))} in {one.place}"
             text = f"{who}, and I want help with {self.title.goal}"
-            add("introduction", "Personal Introduction", text, state.open[0])
+            add("introduction", "Personal Introduction", text, self._open[0])
         kinds = self._purposes(plan, batch, self.layout.bullets - len(found))
         told: Counter[int] = Counter()
         for position, purpose in enumerate(kinds):
             place = (plan, batch, len(found) + 1)
             if purpose == "preference":
-                preference = state.preferences.pop()
+                preference = self._preferences.pop()
                 clause = self.grammar.fill(rng.choice(preference.say), {}, rng)
-                strand = rng.choice(state.open)
+                strand = rng.choice(self._open)
                 add(purpose, "Preference Statement", clause, strand, clause=clause, preference=preference)
                 continue
             self._refill(plan)
@@ -301,7 +188,7 @@ class Scenario:
 
     def _talk(self, strand: Strand, words: Mapping[str, str]) -> str:
         """What is on the user's mind about a strand, once each."""
-        used = self._state.talked
+        used = self._talked
         free = [one for one in strand.kind.talk if (strand.number, one) not in used]
         text = self._rng.choice(free) if free else f"I want to {self._rng.choice(strand.kind.want)} ({len(used)})"
         used.add((strand.number, text))
@@ -309,37 +196,37 @@ class Scenario:
 
     def _purposes(self, plan: int, batch: int, count: int) -> list[Purpose]:
         """What the bullets of a sub-plan are for, in order; preferences are few and spread over the conversation."""
-        rng, state = self._rng, self._state
+        rng = self._rng
         asides = round(count * _ASIDES)
         kinds: list[Purpose] = [*["fact"] * (count - asides), *["dig"] * asides]  # type: ignore[list-item]
         rng.shuffle(kinds)
         total = self.story.plans * self.layout.subplans
         every = max(1, total // max(1, len(self.bank.preference)))
-        if state.preferences and (plan * self.layout.subplans + batch) % every == 0 and asides:
+        if self._preferences and (plan * self.layout.subplans + batch) % every == 0 and asides:
             kinds[kinds.index("dig")] = "preference"
         return kinds
 
     def _refill(self, plan: int) -> None:
         """Open strands where too few are under way."""
-        rng, state = self._rng, self._state
-        state.open, missed = [one for one in state.open if one.pending], 0
-        while len(state.open) < OPEN:
-            if not state.kinds:
-                state.kinds = rng.sample(self.kinds, len(self.kinds))
-            kind = state.kinds.pop()
+        rng = self._rng
+        self._open, missed = [one for one in self._open if one.pending], 0
+        while len(self._open) < OPEN:
+            if not self._kinds:
+                self._kinds = self._shuffled(self.kinds)
+            kind = self._kinds.pop()
             drawn = (self.grammar.fill(rng.choice(kind.it), {}, rng) for _ in range(200))
-            it = next((one for one in drawn if (kind.label, one) not in state.names), "")
+            it = next((one for one in drawn if (kind.label, one) not in self._names), "")
             missed = 0 if it else missed + 1
             if missed in range(1, len(self.kinds) + 1):  # all of its names are taken: another kind has some left
                 continue
-            it = it or f"{self.grammar.fill(kind.it[0], {}, rng)}, number {len(state.names)}"
-            state.open.append(self._begin(kind, it, self._course(kind)))
+            it = it or f"{self.grammar.fill(kind.it[0], {}, rng)}, number {len(self._names)}"
+            self._open.append(self._begin(kind, it, self._course(kind)))
 
     def _begin(self, kind: StrandKind, it: str, course: list[FactKind]) -> Strand:
         """Add a strand that goes through the facts of `course`."""
-        strand = Strand(kind, len(self._state.strands), it, course)
-        self._state.names.add((kind.label, it))
-        self._state.strands.append(strand)
+        strand = Strand(kind, len(self.strands), it, course)
+        self._names.add((kind.label, it))
+        self.strands.append(strand)
         return strand
 
     def _aside(self) -> Strand:
@@ -347,7 +234,7 @@ class Scenario:
         if self._passing and self._rng.random() < _PASSING:
             kind = self._passing.pop()
             return self._begin(kind, self.grammar.fill(self._rng.choice(kind.it), {}, self._rng), [])
-        return self._rng.choice(self._state.open)
+        return self._rng.choice(self._open)
 
     def _course(self, kind: StrandKind) -> list[FactKind]:
         """The facts of a strand, in order; tallies and lists come back, beyond 100K a choice with its reason."""
@@ -373,17 +260,17 @@ class Scenario:
         Each sub-plan denies something done: where nothing is left for that, something done comes next, out of its
         order if need be with the last facts of a sub-plan.
         """
-        rng, state, today = self._rng, self._state, self.today(*place[:2])
-        ready = [one for one in state.open if told[one.number] < _AT_ONCE]
-        done = any(fact.kind.kind == "event" and fact.key not in state.denied for fact in state.facts)
+        rng, today = self._rng, self.today(*place[:2])
+        ready = [one for one in self._open if told[one.number] < _AT_ONCE]
+        done = any(fact.kind.kind == "event" and fact.key not in self._denied for fact in self._facts)
         rng.shuffle(ready)
         if not done:
-            reach = 99 if last or not state.facts else 2
+            reach = 99 if last or not self._facts else 2
             ready.sort(key=lambda one: not any(kind.kind == "event" for kind in one.pending[:reach]))
         for strand in ready:
             strand.pending = [kind for kind in strand.pending if not self._over(strand, kind, today)]
             leads = {name for kind in strand.pending for name in (kind.after, kind.before)} - {""}
-            strand.pending = [one for one in strand.pending if one.did not in state.spared or one.key in leads]
+            strand.pending = [one for one in strand.pending if one.did not in self._spared or one.key in leads]
             able = [at for at, kind in enumerate(strand.pending) if self._known(strand, kind, today)]
             if not able:
                 continue
@@ -393,7 +280,7 @@ class Scenario:
             fact = self._told(strand, kind, place)
             told[strand.number] += 1
             strand.told.append(fact)
-            state.facts.append(fact)
+            self._facts.append(fact)
             return fact
         return None
 
@@ -451,12 +338,12 @@ class Scenario:
         return Fact(strand, kind, place, clause, v, number, day, other, reason, old)
 
     def _update(self, place: tuple[int, int, int]) -> Entry | None:
-        rng, state, today = self._rng, self._state, self.today(*place[:2])
-        dates = [fact for fact in state.facts if fact.day is not None and fact.key not in state.revised]
+        rng, today = self._rng, self.today(*place[:2])
+        dates = [fact for fact in self._facts if fact.day is not None and fact.key not in self.revised]
         open_to = [
             fact
-            for fact in state.facts
-            if fact.key not in state.revised
+            for fact in self._facts
+            if fact.key not in self.revised
             and fact.place[0] == place[0]
             and not self._over(fact.strand, fact.kind, today)
             and (fact.kind.kind in NUMBERS or (fact.day is not None and fact.day > today and len(dates) > _DATES))
@@ -467,22 +354,22 @@ class Scenario:
         if not open_to:
             return None
         old = rng.choice((earlier or open_to)[-40:])
-        state.revised.add(old.key)
+        self.revised.add(old.key)
         fact = self._told(old.strand, old.kind, place, old)
         fact.strand.told.append(fact)
         return Entry(place, "Information Update", sentence(fact.clause), "update", old.strand, fact.clause, fact)
 
     def _instruction(self, place: tuple[int, int, int]) -> Entry:
         """A rule tied to a strand's occasion that no other rule is tied to: exactly one bears on a request there."""
-        rng, state = self._rng, self._state
-        if not state.rules:
-            state.rules = rng.sample(common().rule, len(common().rule))
-        rule = state.rules.pop()
-        begun = [one for one in state.strands if one.told] or state.open
-        free = [one for one in begun if self.occasion(one)[0] not in state.ruled]
+        rng = self._rng
+        if not self._rules:
+            self._rules = self._shuffled(common().rule)
+        rule = self._rules.pop()
+        begun = [one for one in self.strands if one.told] or self._open
+        free = [one for one in begun if self.occasion(one)[0] not in self._ruled]
         strand = rng.choice((free or begun)[-12:])
         occasion, _ = self.occasion(strand)
-        state.ruled.add(occasion)
+        self._ruled.add(occasion)
         text = f"Always {rule.rule} when I ask about {occasion}."
         return Entry(place, "User Instruction", text, "instruction", strand, text, rule=rule, occasion=occasion)
 
@@ -498,16 +385,16 @@ class Scenario:
         return self.grammar.fill(kind.full[0], {"it": strand.it}, rng), False
 
     def _denial(self, place: tuple[int, int, int]) -> Entry | None:
-        rng, state = self._rng, self._state
-        events = [one for one in state.facts if one.kind.kind == "event" and one.key not in state.denied]
+        rng = self._rng
+        events = [one for one in self._facts if one.kind.kind == "event" and one.key not in self._denied]
         if not events:
             return None
-        told = Counter(one.clause for one in state.facts)
+        told = Counter(one.clause for one in self._facts)
         alone = [fact for fact in events if told[fact.clause] < 2] or events
         earlier = [fact for fact in alone if fact.place[:2] != place[:2]]
         fact = rng.choice((earlier or alone)[-40:])
-        state.denied.add(fact.key)
-        if told[fact.clause] < 2 and len(state.spared) < _SPARED:
-            state.spared.add(fact.kind.did)
+        self._denied.add(fact.key)
+        if told[fact.clause] < 2 and len(self._spared) < _SPARED:
+            self._spared.add(fact.kind.did)
         clause = f"{rng.choice(('I have', 'I' + chr(39) + 've'))} never {participle_of(fact.v)}"
         return Entry(place, "Logical Contradiction", sentence(clause), "contradiction", fact.strand, clause, fact)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from beam_generate.questions import divide
-from beam_offline.author.answers import AnswerDraft, Exercise, WrittenAnswer, scope_of, tidy, write_answer
+from beam_offline.author.answers import AnswerDraft, Exercise, Step, WrittenAnswer, scope_of, tidy, write_answer
+from beam_offline.author.facts import Entry, Strand
 from beam_offline.author.grammar import sentence, to_you
-from beam_offline.author.scenario import Entry, Scenario, Strand
+from beam_offline.author.scenario import Scenario
 from beamlib.text import count_tokens
 
 _TOKENS_PER_MESSAGE = 4  # role and separators, as the published sizes count
@@ -54,28 +55,6 @@ class Measures:
     replies: int
     followups: int
     shy: float = 0.0
-
-
-@dataclass
-class Step:
-    """A user message and what is to be known for its answer; `closing` is what the answer ends with, `takes_up` the
-    closing of the answer before, to which the message replies.
-
-    `asked` are the phrases that the message drew last: what it asks about is one of them. `matters` are noun phrases of
-    what was told of the strand in earlier sub-plans.
-    """
-
-    text: str
-    purpose: str
-    strand: Strand
-    others: Sequence[Strand]
-    entry: Entry | None = None
-    closing: str = ""
-    takes_up: str = ""
-    target: int = 0
-    exercise: Exercise | None = None
-    asked: Mapping[str, str] = field(default_factory=dict)
-    matters: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -131,12 +110,8 @@ class PlanScript:
         opening = _OPENING.get(step.purpose, "open_worry")
         rng = random.Random(f"answer {self._key} {message}")
         asks = "".join(_ASKS.findall(message.partition("\n")[0])[-1:])
-        return write_answer(
-            AnswerDraft(
-                self.scenario, step.strand, step.others, self.plan, rng, step.target, opening, clause, step.closing,
-                step.entry, *_question(message, step.asked), asks, step.matters, step.exercise,
-            )
-        )  # fmt: skip
+        aim, act = _question(message, step.asked)
+        return write_answer(AnswerDraft(self.scenario, step, self.plan, rng, opening, clause, aim, act, asks))
 
     def _questions(self, batch: int) -> list[tuple[Entry, str]]:
         """Return what is asked in a sub-plan: bullets with the purpose of each message about them, in order."""

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from beam_generate.probes.wording import content, share
 from beam_generate.shapes import Style
@@ -208,12 +208,8 @@ def grammar(domain: str, *, long: bool = False) -> Grammar:
 
 
 def read_bank(kind: type[Model], name: str) -> Model:
-    """Read a file of `banks/`; a `UserError` names the file, the place and what is wrong."""
-    path = BANKS / f"{name}.toml"
-    try:
-        return kind.model_validate(_load(path))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise UserError(f"{path}: {' '.join(str(error).split()):.300}; correct it (see banks/README.md).") from None
+    """Read a file of `banks/`."""
+    return kind.model_validate(_load(BANKS / f"{name}.toml"))
 
 
 def _load(path: Path) -> dict[str, Any]:
