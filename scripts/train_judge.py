@@ -30,10 +30,10 @@ from beam_offline.judge import features as judge_features
 from beam_offline.judge import model as judge_model
 from beam_offline.judge.denial import Part, reach
 from beam_offline.judge.features import NAMES, WEIGHTS, features, parse_exchange
-from beam_offline.judge.model import Estimate, Trees, probability, score
+from beam_offline.judge.model import Likelihoods, Trees, probability, score
 from beam_offline.judge.parsing import parse_answer
 from beam_offline.judge.verdicts import event_features
-from beam_offline.lexicon import KINDS
+from beam_offline.lexicon import WORD_KINDS
 from beamlib.files import write_text
 from beamlib.scoring.items import parse_items
 
@@ -145,7 +145,7 @@ def sample_rows(data: Path, grammar: samples.Grammar = ALL_WORDS) -> list[sample
 
 def order_table(rows: Sequence[samples.Row]) -> Matrix:
     """How usual it is that words of one kind follow those of another: in answers against the same words shuffled."""
-    size = len(KINDS)
+    size = len(WORD_KINDS)
     good, bad = np.ones((size, size)), np.ones((size, size))
     texts = dict.fromkeys(row[5] for row in rows if row[0] in (*samples.VERDICT_FILES, "reference"))
     for number, text in enumerate(texts):
@@ -236,9 +236,9 @@ def thresholds(found: Mapping[str, Matrix], scores: Matrix) -> dict[str, float]:
 
 def verdicts(found: Mapping[str, Matrix], values: Matrix, least: Mapping[str, float]) -> Matrix:
     """The verdicts on rows by these thresholds."""
-    columns = zip(*(found[name] for name in Estimate._fields), strict=True)
+    columns = zip(*(found[name] for name in Likelihoods._fields), strict=True)
     with patch.object(judge_model, "trained", lambda: {"thresholds": least}):
-        return np.array([score(Estimate(*one), row)[0] for one, row in zip(columns, values.tolist(), strict=True)])
+        return np.array([score(Likelihoods(*one), row)[0] for one, row in zip(columns, values.tolist(), strict=True)])
 
 
 def out_of_fold(rows: Rows, folds: int = 7) -> dict[str, Matrix]:

@@ -281,7 +281,7 @@ def _listed(folder: Path) -> dict[str, str]:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of an arm's folder."""
     path = folder / MANIFEST
-    found = run_store.read_record(path, Manifest)
+    found = run_store.read_task_manifest(path, Manifest)
     if _listed(folder).get("/".join(path.absolute().parts[-3:])) == sha256_of_file(path):
         found = found.model_copy(update={"claimed": True})
     settings = checked(

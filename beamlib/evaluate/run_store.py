@@ -177,7 +177,7 @@ class RunStore(Generic[AnyManifest]):
     def find(self) -> AnyManifest | None:
         """Read the manifest; None where there is none, or one of another version, or one that was edited."""
         try:
-            return read_record(self.folder / self.name, self._kind)
+            return read_task_manifest(self.folder / self.name, self._kind)
         except UserError:
             return None
 
@@ -326,7 +326,7 @@ def write_manifest(path: Path, manifest: BaseModel) -> None:
     write_json(path, {**value, "sha256": sha256(to_json(value))})
 
 
-def read_record(path: Path, kind: type[Record]) -> Record:
+def read_task_manifest(path: Path, kind: type[Record]) -> Record:
     """Read the manifest at `path`; a `UserError` where it is of another version, or was edited."""
     value = read_json(path)
     stated = value.pop("sha256", None) if isinstance(value, dict) else None

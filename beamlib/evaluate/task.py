@@ -30,7 +30,7 @@ from beamlib.evaluate.run_store import (
     filter_prompts,
     made_by,
     prompt_hashes,
-    read_record,
+    read_task_manifest,
     settings_of,
 )
 from beamlib.files import code_hash, inside, sha256, to_json
@@ -273,7 +273,7 @@ class Task(ABC):
         by the judge of `parameters`.
         """
         convert_old_records(folder)
-        manifest = read_record(folder / RUN, TaskManifest)
+        manifest = read_task_manifest(folder / RUN, TaskManifest)
         names = ("task", "arm", "settings", "reader", "models", "prompts", "answers_key", "notes")
         store = self._store(folder, {name: getattr(manifest, name) for name in names}, parameters)
         store.open({}, retry=False)

@@ -21,14 +21,14 @@ _OTHER_BENCHMARKS = ("memorycode_", "meme_")
 """First part of the ids of prompts that write dialogues for other benchmarks."""
 
 Stage = Literal["plans", "questions", "dialogue", "probes"]
-ROLES: Mapping[Stage, tuple[Author, ...]] = {
+_ROLES: Mapping[Stage, tuple[Author, ...]] = {
     "plans": ("planner", "narrator", "augmenter", "detector"),
     "questions": ("asker",),
     "dialogue": ("speaker", "detector"),
     "probes": ("prober", "detector"),
 }
 """Roles of each stage (the detector writes summaries). A prompt file names the role that answers it."""
-WRITERS: tuple[Author, ...] = tuple(dict.fromkeys(role for roles in ROLES.values() for role in roles))
+WRITERS: tuple[Author, ...] = tuple(dict.fromkeys(role for roles in _ROLES.values() for role in roles))
 
 _RULES = ("beam_generate", "beam_generate.probes", "beam_offline.author", "beam_offline.author.banks")
 """Code and data that the offline author's texts depend on."""
@@ -62,7 +62,7 @@ class GenerationConfig:
         """Return what the result of a stage depends on besides its files and sizes, for the record."""
         if not self.models:
             return {"author": OFFLINE_NAME, "rules": code_hash(_RULES)}
-        folder, roles = Path(self.prompts) if self.prompts else None, ROLES[stage]
+        folder, roles = Path(self.prompts) if self.prompts else None, _ROLES[stage]
         hashes = {name: prompt_file(name, folder).sha256 for name in generation_prompts() if role_of(name) in roles}
         authors = {role: self.endpoint(role).settings for role in roles}
         return {"authors": authors, "prompts": sha256(repr(sorted(hashes.items())))}
@@ -121,7 +121,7 @@ def open_author(config: GenerationConfig, story: Story, stage: Stage, store: Pat
     if not config.models:
         yield offline_author(story)
         return
-    with open_roles(config, ROLES[stage], f"{story.size}-{story.number}", store) as models:
+    with open_roles(config, _ROLES[stage], f"{story.size}-{story.number}", store) as models:
         yield models
 
 

@@ -35,10 +35,10 @@ BASE_PLAN, PLAN, USER_MESSAGES = "plan.txt", "plan_new.txt", "user_messages.json
 PEOPLE, CORE, NEWCOMERS = "relationships.txt", "core_relationships.txt", "new_relationships.txt"
 _BIOGRAPHY = "PERSONALITY OVERVIEW:"
 
-State = Literal["missing", "done", "edited", "stale"]
+StageState = Literal["missing", "done", "edited", "stale"]
 """`missing`: not finished. `done`: as it was written. `edited`: complete, changed by hand, kept. `stale`: written by
 another author or from files that changed since, so it is made again."""
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
@@ -52,7 +52,7 @@ class _QuestionBatch(BaseModel):
     messages: Annotated[list[_QuestionMessage], Field(min_length=1)]
 
 
-def validate(kind: type[Value], value: Any, where: object) -> Value:
+def validate(kind: type[_Value], value: Any, where: object) -> _Value:
     """Validate a JSON value; a `UserError` names the place (`where`), the field and the problem."""
     try:
         return TypeAdapter(kind).validate_python(value)
@@ -102,7 +102,7 @@ def read_story(folder: Path) -> Story:
     return Story(
         size=drawn["size"], number=drawn["number"], seed=drawn["seed"], style=style_of(topic.category), topic=topic,
         profile=replace(people.profile, biography=biography), core=people.core, newcomers=people.newcomers,
-        timeline=timeline, layout=settings_of(folder)[0], strategy=drawn["strategy"],
+        timeline=timeline, layout=_settings_of(folder)[0], strategy=drawn["strategy"],
     )  # fmt: skip
 
 
@@ -279,7 +279,7 @@ def is_begun(folder: Path, drawn: Mapping[str, Any]) -> bool:
     return True
 
 
-def begin(folder: Path, drawn: Mapping[str, Any], layout: Layout, limits: Limits) -> None:
+def begin_conversation(folder: Path, drawn: Mapping[str, Any], layout: Layout, limits: Limits) -> None:
     """Make a folder that of the conversation drawn from `drawn`. Layout and limits may change between runs."""
     is_begun(folder, drawn)
     record = read_record(folder)
@@ -288,13 +288,13 @@ def begin(folder: Path, drawn: Mapping[str, Any], layout: Layout, limits: Limits
         write_json(folder / RECORD, begun)
 
 
-def settings_of(folder: Path) -> tuple[Layout, Limits]:
-    """Return layout and limits as `begin` recorded them last."""
+def _settings_of(folder: Path) -> tuple[Layout, Limits]:
+    """Return layout and limits as `begin_conversation` recorded them last."""
     record = read_record(folder)
     return Layout(**record["layout"]), Limits(**record["limits"])
 
 
-def stage_state(folder: Path, stage: str, made_by: Mapping[str, Any] | None = None) -> State:
+def stage_state(folder: Path, stage: str, made_by: Mapping[str, Any] | None = None) -> StageState:
     """Return the state of a stage; without `made_by`, whoever wrote it."""
     entry = read_record(folder)["stages"].get(stage)
     if entry is None or not all((folder / name).is_file() for name in entry["files"]):

@@ -46,7 +46,7 @@ from beamlib.places import from_root
 from beamlib.processes import at_once, process_pool
 from beamlib.text import cost_in_words, shell_command
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 _REFRESH = 0.5  # seconds between two updates of the progress bar
 _CHARACTERS_PER_TOKEN = 4.2  # of the released conversations
 _TEMPLATE = 450  # tokens of a prompt file's own text, about
@@ -58,7 +58,7 @@ OPTIONS = {
 """Parameter -> its option of `beamlib generate`."""
 _OF_A_CALL = ("calls", "confirm_cost", "workers")
 """Parameters that the command for missing calls leaves out."""
-SETTINGS = (*(name for name in OF_GENERATION if name not in OPTIONS), "output_tokens")
+_SETTINGS = (*(name for name in OF_GENERATION if name not in OPTIONS), "output_tokens")
 """Other parameters of generation, for `--set`."""
 
 
@@ -80,7 +80,7 @@ def config_of(parameters: RunParameters) -> GenerationConfig:
 def _command(runs: Sequence[RunParameters], conversations: int, out: object, titles: Path | None = None) -> str:
     """Return the command that writes these conversations into the same folder."""
     first, usual = runs[0], usual_parameters(runs[0].size)
-    names = [name for name in (*OPTIONS, *SETTINGS) if name not in _OF_A_CALL]
+    names = [name for name in (*OPTIONS, *_SETTINGS) if name not in _OF_A_CALL]
     changed = {name: value for name in names if (value := first[name]) != usual[name]}
     options = {
         "--size": ",".join(one.size.lower() for one in runs), "--conversations": conversations, "--out": out,
@@ -117,8 +117,8 @@ def run_generate(
     for name in settings:
         if name in OPTIONS:
             raise UserError(f"--set {name}: this parameter has an option of its own; give {OPTIONS[name]}.")
-        if name not in SETTINGS:
-            raise UserError(f"--set {name}: generation has no such parameter; it has {', '.join(SETTINGS)}.")
+        if name not in _SETTINGS:
+            raise UserError(f"--set {name}: generation has no such parameter; it has {', '.join(_SETTINGS)}.")
     if not sizes:
         raise UserError("--size: name at least one of 100k, 500k, 1m, 10m.")
     runs = [usual_parameters(parse_size(size), **{**settings, **values}) for size in sizes]
@@ -323,11 +323,11 @@ def _make_first_stages(spec: ConversationSpec, folder: Path, config: GenerationC
 
 def _all(
     pool: ProcessPoolExecutor,
-    work: Callable[..., Value],
+    work: Callable[..., _Value],
     items: Sequence[tuple[Any, ...]],
     together: int,
     show: Callable[[], None],
-) -> list[Value]:
+) -> list[_Value]:
     """Return `work(*item)` of every item, in order; the first error is raised at once, which ends the others.
 
     With `together` 0 each item goes to the next free process; else they are dealt out to that many at the beginning.

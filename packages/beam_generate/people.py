@@ -33,7 +33,7 @@ from beamlib.files import parse_yaml, read_text
 
 _FILE = Path(__file__).with_name("names.yaml")
 
-PLANS = 10
+_PLANS = 10
 """Plans of a 10M conversation, each with newcomers of its own."""
 
 TRAITS = 6
@@ -109,7 +109,7 @@ def draw_people(size: Size, number: int, seed: int) -> People:
     )
     pool = [_Stranger(_gender(rng), rng.randrange(10, 85)) for _ in range(300 if long else 70)]
     relatives = [*_parents(rng, age, pool), *_partner(rng, profile, pool), *_children(rng, age)]
-    most, least = (30, PLANS) if long else (5, 1)
+    most, least = (30, _PLANS) if long else (5, 1)
     friends = _some(rng, [other for other in pool if abs(other.age - age) <= 10], 0.25, most, least)
     for friend in friends:
         pool.remove(friend)
@@ -220,4 +220,4 @@ def _named(rng: random.Random, relatives: list[_Relative], own: str) -> list[Per
 def _parts(people: list[Person]) -> list[list[Person]]:
     """Divide people into ten parts in order, as equal as possible."""
     count = len(people)
-    return [people[count * part // PLANS : count * (part + 1) // PLANS] for part in range(PLANS)]
+    return [people[count * part // _PLANS : count * (part + 1) // _PLANS] for part in range(_PLANS)]

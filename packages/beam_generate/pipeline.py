@@ -27,7 +27,7 @@ from beamlib.files import read_json, read_jsonl, write_json, write_jsonl
 from beamlib.llm.model import Model, ModelError, run
 from beamlib.params import RunParameters
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 STAGES: tuple[Stage, ...] = get_args(Stage)
 DECISIONS, CANDIDATES, SUMMARIES = "decisions.jsonl", "candidates.json", "plan_summaries.json"
 _CALLS = "calls.sqlite"
@@ -59,7 +59,7 @@ class ConversationSpec:
     def begin(self, out: Path) -> Path:
         """Create its folder or recognize it; a folder with another conversation is a `UserError`."""
         folder = self.folder(out)
-        storage.begin(folder, self._drawn(), self.story().layout, self.limits)
+        storage.begin_conversation(folder, self._drawn(), self.story().layout, self.limits)
         return folder
 
     def is_complete(self, out: Path, config: GenerationConfig) -> bool:
@@ -122,13 +122,13 @@ def make_question_stage(folder: Path, config: GenerationConfig) -> bool:
             questions = _result(make_questions(model, story, plan, repairs, earlier_texts=earlier_texts))
             yield storage.write_questions(folder, story, plan, questions)
 
-    made_by = _made_by("questions", story, storage.settings_of(folder)[1], config)
+    made_by = _made_by("questions", story, storage._settings_of(folder)[1], config)
     return _make_stage(folder, story, "questions", sources, made_by, config, write)
 
 
 def make_dialogue_of_plan(folder: Path, index: int, config: GenerationConfig) -> bool:
     """Write the dialogue of one plan (Algorithm 3). Returns False if there was nothing to do."""
-    story, limits = storage.read_story(folder), storage.settings_of(folder)[1]
+    story, limits = storage.read_story(folder), storage._settings_of(folder)[1]
 
     def write(model: Model, repairs: Repairs) -> Iterator[Path]:
         plan = storage.read_plan(folder, story, index)
@@ -201,7 +201,7 @@ def _of_plans(folder: Path, story: Story, name: str) -> list[str]:
     return [(storage.plan_folder(folder, story, k) / name).relative_to(folder).as_posix() for k in range(story.plans)]
 
 
-def _result(work: Coroutine[Any, Any, Value]) -> Value:
+def _result(work: Coroutine[Any, Any, _Value]) -> _Value:
     """Run a coroutine; a `ModelError` becomes a `UserError` that says what to do."""
     try:
         return run(work)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from beam_generate.plan_text import bullet_lines, earlier_subplans, line_tokens
-from beam_generate.replies import clean, read_questions, repeats_prompt
+from beam_generate.replies import clean, repeats_prompt, reply_questions
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import Bullet, Layout, MainQuestion, Plan, Repairs, Story, Style, SubPlan
 from beamlib.errors import UserError
@@ -110,7 +110,7 @@ class _Asker:
         def read(reply: Completion, _: int) -> ReadReply[None]:
             nonlocal best
             questions = [
-                one for one in read_questions(reply.text, self.style) if not repeats_prompt(one.text, prompt.id)
+                one for one in reply_questions(reply.text, self.style) if not repeats_prompt(one.text, prompt.id)
             ]
             best = max(best, questions, key=len)
             complaint = (

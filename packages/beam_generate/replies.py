@@ -41,7 +41,7 @@ _LAST = 200
 _NUMBERING = re.compile(r"(?:[0-9]{1,3}[.)]|[-*•])[ \t]+")
 
 
-def read_json(text: str, kind: Kind) -> Any:
+def reply_json(text: str, kind: Kind) -> Any:
     """Return the JSON list or object in a reply, or None.
 
     Text around it is skipped and small syntax errors are repaired. An object whose only value is a list counts as that
@@ -66,7 +66,7 @@ def read_json(text: str, kind: Kind) -> Any:
 
 def read_objects(text: str) -> list[dict[str, Any]]:
     """Return the objects of a reply's list; other entries are left out."""
-    return [entry for entry in read_json(text, list) or [] if isinstance(entry, dict)]
+    return [entry for entry in reply_json(text, list) or [] if isinstance(entry, dict)]
 
 
 def one_line(value: object) -> str:
@@ -94,7 +94,7 @@ async def ask_json(model: Model, prompts: Sequence[Prompt], kind: Kind, repairs:
         problems: list[str] = []
 
         def read(reply: Completion, _: int) -> ReadReply[Any]:
-            value = read_json(reply.text, kind)
+            value = reply_json(reply.text, kind)
             if value is None:
                 problems.append(f"no JSON {name}: {reply.text[:80]!r}")
             return value, complaint if value is None else None
@@ -201,7 +201,7 @@ async def ask_yes_or_no(model: Model, prompt: Prompt, repairs: Repairs) -> bool:
     return await ask(model, prompt, read, failed=failed)
 
 
-def read_questions(reply: str, style: Style) -> list[MainQuestion]:
+def reply_questions(reply: str, style: Style) -> list[MainQuestion]:
     """Return the questions of a reply that end with a link ` ->-> 7` or ` ->-> N/A`, in order.
 
     General questions stand one per line, the others between lines of dashes. Text without a link is no question.

@@ -21,7 +21,7 @@ from beam_meme.meme_scoring import OVERALL
 from beam_meme.meme_tables import published
 from beam_meme.task import open_meme
 from beam_run.task_options import TaskOptions, run_command, score_command
-from beamlib.evaluate.run_store import read_record
+from beamlib.evaluate.run_store import read_task_manifest
 from beamlib.evaluate.task import RUN, TaskManifest
 from beamlib.files import make_folder
 from beamlib.report.figures import PAGE_WIDTH, style
@@ -79,7 +79,7 @@ def study_frame(folder: Path) -> pd.DataFrame:
         run_folder = variant_folder.parent.parent
         scores = pd.read_csv(path, comment="#")
         for memory, own in scores.groupby("memory", sort=False):
-            manifest = read_record(variant_folder / str(memory) / RUN, TaskManifest)
+            manifest = read_task_manifest(variant_folder / str(memory) / RUN, TaskManifest)
             inside = manifest.models.get("memory", {}).get("model", "")
             values = {
                 "memory": memory, "k": manifest.settings.get("k", ""), "variant": manifest.settings["variant"],

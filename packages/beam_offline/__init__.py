@@ -15,7 +15,7 @@ from beam_offline.evolving import EVOLVING_REPLIES
 from beam_offline.judge import align_batch, align_events, judge_nugget
 from beam_offline.meme_verdicts import MEME_VERDICTS
 from beam_offline.notes import episodic_keys, filter_batch, scratchpad_compress, scratchpad_filter, scratchpad_notes
-from beam_offline.reader import CONTEXTS, answer
+from beam_offline.reader import CONTEXT_PARTS, answer
 from beamlib.llm.chat_turns import dialogue_tokens
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.llm.prompts import prompt_file, render
@@ -34,7 +34,7 @@ _REPLIES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     **MEME_VERDICTS,
 }
 
-ANSWERED: Final = frozenset((*CONTEXTS, *_REPLIES))
+ANSWERED: Final = frozenset((*CONTEXT_PARTS, *_REPLIES))
 """The ids of the prompts that the stand-in answers."""
 
 
@@ -63,7 +63,7 @@ class OfflineModel:
         if prompt.id not in ANSWERED:
             raise ModelError(f"the {OFFLINE_NAME}, has no reply to prompt '{prompt.id}'; it knows {sorted(ANSWERED)}")
         try:
-            text = answer(prompt) if prompt.id in CONTEXTS else _REPLIES[prompt.id](prompt.variables)
+            text = answer(prompt) if prompt.id in CONTEXT_PARTS else _REPLIES[prompt.id](prompt.variables)
         except KeyError as error:
             raise ModelError(f"prompt '{prompt.id}' needs the variable {error}; add it") from error
         empty = frozenset(name for name, value in prompt.variables.items() if not value)

@@ -22,7 +22,7 @@ def error_rows() -> tuple[dict[str, str], ...]:
 
 
 @cache
-def stated() -> str:
+def stated_error() -> str:
     """Say in one sentence with what error this judge scores, and for what it is fit."""
     rows = error_rows()
     (both,) = (row for row in rows if row["run"] == "1m-both")

@@ -21,20 +21,20 @@ _MOST_KNOWN = 32_768
 _WIDTH = 128  # of the 256 columns of the table: verdicts agree as well, in four fifths of the time
 
 _KIND_WORDS: Final[Mapping[str, str]] = WORD_LISTS["kinds"]
-KINDS: Final = (*_KIND_WORDS, "number", "name", "-ing", "-ed", "-ly", "-s", "other")
+WORD_KINDS: Final = (*_KIND_WORDS, "number", "name", "-ing", "-ed", "-ly", "-s", "other")
 """Kinds of words. Function words by name, others by what they look like."""
 
-FIRST_PERSON, YOU, NEGATION, NUMBER, NAME = map(KINDS.index, ("I", "you", "negation", "number", "name"))
-_KIND_OF: Final = {word: KINDS.index(kind) for kind, words in _KIND_WORDS.items() for word in words.split()}
-_ENDINGS: Final = {kind[-1]: (kind[1:], KINDS.index(kind)) for kind in KINDS if kind[0] == "-"}
-_OTHER: Final = KINDS.index("other")
+FIRST_PERSON, YOU, NEGATION, NUMBER, NAME = map(WORD_KINDS.index, ("I", "you", "negation", "number", "name"))
+_KIND_OF: Final = {word: WORD_KINDS.index(kind) for kind, words in _KIND_WORDS.items() for word in words.split()}
+_ENDINGS: Final = {kind[-1]: (kind[1:], WORD_KINDS.index(kind)) for kind in WORD_KINDS if kind[0] == "-"}
+_OTHER: Final = WORD_KINDS.index("other")
 
 VAGUE: Final = frozenset(stem(word) for word in WORD_LISTS["vague"].split())
 """Stems of nuggets that say what kind of thing is meant rather than which."""
 
 
 def kind_of(word: str) -> int:
-    """Return the number of a word's kind in `KINDS`."""
+    """Return the number of a word's kind in `WORD_KINDS`."""
     low = word.lower().replace("’", "'")
     known = _KIND_OF.get(low)
     if known is not None:
@@ -77,8 +77,8 @@ class Lexicon(dict[str, int]):
     """The words met so far by number, and by this number what they are.
 
     `stems` are texts, empty for words that carry no content; `content` says of which they are not; `kinds` numbers in
-    `KINDS`; `vectors` the encoder's sums, float32 of shape (words, 128), in which common words are short, and `lengths`
-    theirs. It forgets everything when it holds `_MOST_KNOWN` words, so what is read keeps copies and no numbers.
+    `WORD_KINDS`; `vectors` the encoder's sums, float32 of shape (words, 128), in which common words are short, and
+    `lengths` theirs. It forgets everything when it holds `_MOST_KNOWN` words, so what is read keeps copies and no numbers.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from beamlib.text import count_tokens, split_sentences
 MOST_SENTENCES: Final = 80
 """Sentences of one user message that become keys; only pasted documents have more."""
 
-MOST_CHARACTERS: Final = 800
+MOST_OF_SENTENCE: Final = 800
 """Of one key."""
 
 CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -51,7 +51,7 @@ def episodic_keys(variables: Mapping[str, str]) -> str:
     for label, pattern in (("names", _NAME), ("figures", _FIGURE)):
         if listed := "; ".join(dict.fromkeys(pattern.findall(user))):
             lines.append(f"{label}: {listed}")
-    return "\n".join(line[:MOST_CHARACTERS] for line in lines)
+    return "\n".join(line[:MOST_OF_SENTENCE] for line in lines)
 
 
 def information(sentence: str) -> float:

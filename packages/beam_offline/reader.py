@@ -27,7 +27,7 @@ from beamlib.text import split_sentences
 
 MISSING: Final = "The conversation does not say."
 
-CONTEXTS: Final[Mapping[str, str]] = {
+CONTEXT_PARTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("answer", "answer_full", "answer_full_released", "meme_answer", "memorycode_recalled"), "context"),
     "answer_turns": "",
     "memorycode_instruction": "guideline",
@@ -84,7 +84,7 @@ def context_of(prompt: Prompt) -> str:
     """Return what the reader may answer from: a variable, or the dialogue. A missing variable is a `KeyError`."""
     if prompt.turns:
         return dialogue_text(prompt.turns)
-    name = CONTEXTS[prompt.id]
+    name = CONTEXT_PARTS[prompt.id]
     return prompt.variables[name] if name else ""
 
 

@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from beam_claims.engine import audit, compact_value, status_counts
-from beam_offline.judge_error import stated
+from beam_offline.judge_error import stated_error
 from beam_page.data_files import FOLDER, INDEX
 from beam_page.headlines import RECALL_COLUMN, cell_text
 from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
@@ -149,7 +149,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "called": called,
         "offline": any(arm.offline for arm in run.arms),
         "judged_offline": sorted({arm.series for arm in run.arms if arm.judged_offline and not arm.offline}),
-        "judge_error": stated(),
+        "judge_error": stated_error(),
         "claimed": sorted({arm.series for arm in run.arms if arm.manifest and arm.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],

@@ -25,9 +25,9 @@ def _model() -> Model:
 
 
 def _judge_error() -> str:
-    from beam_offline.judge_error import stated
+    from beam_offline.judge_error import stated_error
 
-    return stated()
+    return stated_error()
 
 
 def _open_memory(arm: Arm, parameters: ResolvedParameters, roles: ModelRoles) -> AbstractContextManager[Memory]:

@@ -14,7 +14,7 @@ import pytest
 from beam_claims.data_check import CheckReport, check_folder
 from beam_generate.dialogue import generate_dialogue
 from beam_generate.folder import (
-    begin,
+    begin_conversation,
     combine_chats,
     read_plan,
     read_questions,
@@ -75,7 +75,7 @@ def drawn_story(size: Size = "100K") -> Story:
 
 def small(tmp_path: Path) -> tuple[Path, Story, Plan, list[list[MainQuestion]], list[DialogueTurn]]:
     folder, story, plan = tmp_path / "100K" / "1", drawn_story(), make_plan()
-    begin(folder, drawn(story), LAYOUT, LIMITS)
+    begin_conversation(folder, drawn(story), LAYOUT, LIMITS)
     write_story(folder, story)
     questions, turns = generate(folder, story, plan)
     write_probing_questions(folder, probing())
@@ -107,7 +107,7 @@ def test_keys_stand_in_the_released_order(tmp_path: Path) -> None:
 
 def test_ten_plans_are_combined_with_ids_counted_through(tmp_path: Path) -> None:
     folder, story = tmp_path / "10M" / "1", drawn_story("10M")
-    begin(folder, drawn(story), LAYOUT, LIMITS)
+    begin_conversation(folder, drawn(story), LAYOUT, LIMITS)
     write_story(folder, story)
     said = []
     for index in range(10):
@@ -192,7 +192,7 @@ def states(folder: Path) -> dict[str, str]:
 
 
 def test_a_stage_is_done_edited_stale_or_missing(tmp_path: Path) -> None:
-    begin(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
+    begin_conversation(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
     assert stage_state(tmp_path, "plan") == "missing"
     finish(tmp_path, "plan", "plan_new.txt")
     finish(tmp_path, "talk", "chat.json", "plan_new.txt")
@@ -209,7 +209,7 @@ def test_a_stage_is_done_edited_stale_or_missing(tmp_path: Path) -> None:
 
 
 def test_a_stage_that_is_interrupted_is_missing_and_not_edited(tmp_path: Path) -> None:
-    begin(tmp_path, {"seed": 7}, LAYOUT, LIMITS)
+    begin_conversation(tmp_path, {"seed": 7}, LAYOUT, LIMITS)
     finish(tmp_path, "plan", "plan_new.txt")
     with pytest.raises(RuntimeError), record_stage(tmp_path, "plan", (), {}) as files:
         files.append(tmp_path / "plan_new.txt")
@@ -219,7 +219,7 @@ def test_a_stage_that_is_interrupted_is_missing_and_not_edited(tmp_path: Path) -
 
 
 def test_a_folder_of_another_conversation_is_refused(tmp_path: Path) -> None:
-    begin(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
-    begin(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
+    begin_conversation(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
+    begin_conversation(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
     with pytest.raises(UserError, match=r"generation\.json: .*another seed"):
-        begin(tmp_path, {"size": "100K", "seed": 8}, LAYOUT, LIMITS)
+        begin_conversation(tmp_path, {"size": "100K", "seed": 8}, LAYOUT, LIMITS)

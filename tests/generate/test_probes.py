@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from beam_generate.probes.drafts import KINDS, Draft, Ref, read_candidates
+from beam_generate.probes.drafts import PROBE_KINDS, Draft, Ref, read_candidates
 from beam_generate.probes.making import ProbeSet, deciles, make_probes, released_deciles, select
-from beam_generate.probes.writing import find_candidates, windows
-from beam_generate.replies import read_json
+from beam_generate.probes.writing import candidate_windows, find_candidates
+from beam_generate.replies import reply_json
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Repairs
 from beamlib.data.checked_json import Log
 from beamlib.data.conversations import ABILITIES
@@ -41,19 +41,21 @@ def dropped(probes: ProbeSet) -> Counter[str]:
 
 
 def test_the_abilities_and_fields_are_the_published_ones() -> None:
-    assert tuple(sorted(KINDS)) == tuple(sorted(ABILITIES))
+    assert tuple(sorted(PROBE_KINDS)) == tuple(sorted(ABILITIES))
     for ability, shape in SHAPES.items():
-        fields = set(KINDS[ability].fields)
+        fields = set(PROBE_KINDS[ability].fields)
         assert set(shape.fields) <= fields
-        assert shape.reference == KINDS[ability].reference
-        assert tuple(KINDS[ability].parts.values()) == shape.parts
+        assert shape.reference == PROBE_KINDS[ability].reference
+        assert tuple(PROBE_KINDS[ability].parts.values()) == shape.parts
 
 
 def test_field_order_is_the_released_one(beam_data: Any) -> None:
     for size, many in (("100K", False), ("10M", True)):
         files = sorted(beam_data.glob(f"{size}/*/probing_questions/probing_questions.json"))
         for ability, questions in json.loads(files[0].read_text(encoding="utf-8")).items():
-            ours = [key for key in KINDS[ability].fields if many or ability == "abstention" or key != "plan_reference"]
+            ours = [
+                key for key in PROBE_KINDS[ability].fields if many or ability == "abstention" or key != "plan_reference"
+            ]
             for question in questions:
                 assert [key for key in question if key in ours] == [key for key in ours if key in question], ability
 
@@ -96,7 +98,7 @@ def test_a_candidate_with_wrong_references_is_dropped_and_noted(entry: Any, why:
     good = {"bullets": ["0.1.1"], "about": "the hall"}
     repairs = Repairs()
     model = Scripted({"candidates_information_extraction": [json.dumps([entry, good, good])]})
-    found = asyncio.run(find_candidates(model, windows([plan()]), repairs))
+    found = asyncio.run(find_candidates(model, candidate_windows([plan()]), repairs))
     assert [one.refs for one in found if one.ability == "information_extraction"] == [(Ref(0, 1, 1),)]
     notes = [entry for entry in repairs.entries if "information_extraction" in entry[1]]
     assert [note[2].split(":")[0] for note in notes] == [why, "the same bullets as another"]
@@ -121,7 +123,7 @@ def test_a_candidate_with_wrong_references_is_dropped_and_noted(entry: Any, why:
     ],
 )
 def test_json_is_found_in_a_reply(text: str, wanted: Any, value: Any) -> None:
-    assert read_json(text, wanted) == value
+    assert reply_json(text, wanted) == value
 
 
 def test_a_reply_that_is_no_json_is_asked_for_once_more() -> None:
@@ -217,7 +219,7 @@ def pool(rng: random.Random, messages: int) -> list[Draft]:
     for ability in ABILITIES:
         for number in range(12):
             place = rng.randrange(messages)
-            parts = KINDS[ability].parts
+            parts = PROBE_KINDS[ability].parts
             names = list(parts.values()) if parts else [] if ability == "abstention" else [""]
             found.append(
                 draft(

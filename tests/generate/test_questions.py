@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_generate.questions import CONTEXT, TRIMMED, divide, make_questions
-from beam_generate.replies import read_questions
+from beam_generate.replies import reply_questions
 from beam_generate.shapes import MainQuestion, Repairs, Style
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError, Outcome, Prompt
@@ -33,18 +33,18 @@ def ask(model: TalkingModel, repairs: Repairs | None = None, **more: object) -> 
     ],
 )
 def test_questions_are_the_pieces_with_a_link(reply: str, style: Style) -> None:
-    assert read_questions(reply, style) == [MainQuestion("Buy wax?", 4), MainQuestion("Sell it?", None)]
+    assert reply_questions(reply, style) == [MainQuestion("Buy wax?", 4), MainQuestion("Sell it?", None)]
 
 
 def test_code_is_kept_whole() -> None:
     code = "It fails:\n```yaml\na: 1\n---\nb: 2\n```\nWhy?"
-    found = read_questions(f"{code} ->-> 4\n-----\nSell it? ->-> 5", "coding")
+    found = reply_questions(f"{code} ->-> 4\n-----\nSell it? ->-> 5", "coding")
     assert found == [MainQuestion(code, 4), MainQuestion("Sell it?", 5)]
 
 
 @given(st.text(max_size=200), st.sampled_from(["general", "coding", "math"]))
 def test_any_reply_is_read_without_an_arrow_left(reply: str, style: Style) -> None:
-    for question in read_questions(f"{reply} ->-> 3", style):
+    for question in reply_questions(f"{reply} ->-> 3", style):
         assert question.text and "->->" not in question.text and "\x00" not in question.text
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from beam_offline.judge import judge
-from beam_offline.judge.parsing import MOST_CHARACTERS
+from beam_offline.judge.parsing import MOST_OF_ANSWER
 
 AT_MOST = {
     "nothing": 0,
@@ -90,7 +90,7 @@ def test_a_denial_is_known_by_the_shape_of_the_sentence(frame: str) -> None:
 ODD = (
     "\x00" * 1000, "not " * 200_000, "It is so. That is false. " * 40_000, "perhaps, a guess; " * 50_000, "[" * 300_000,
     "the first hive, the 2nd hive. " * 30_000, "1 " * 200_000, "ab" * 500_000, "a, " * 100_000, "é\u0301😀" * 50_000,
-    "\ud800 1", "x" * MOST_CHARACTERS + " You keep 14 hives.",
+    "\ud800 1", "x" * MOST_OF_ANSWER + " You keep 14 hives.",
 )  # fmt: skip
 
 

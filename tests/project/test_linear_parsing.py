@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from beam_generate.plan_text import read_batches, read_narratives
-from beam_generate.replies import read_json, read_questions, tidy_message
+from beam_generate.replies import reply_json, reply_questions, tidy_message
 from beamlib.memory.extraction import lines_of
 from beamlib.scoring.protocols import released_reply
 from beamlib.scoring.replies import read_matches, read_score
@@ -17,10 +17,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "judge": read_score,
     "aligner": lambda reply: read_matches(reply, 5, 5),
     "released scorer": released_reply,
-    "list": lambda reply: read_json(reply, list),
-    "object": lambda reply: read_json(reply, dict),
-    "questions": lambda reply: read_questions(reply, "general"),
-    "long questions": lambda reply: read_questions(reply, "coding"),
+    "list": lambda reply: reply_json(reply, list),
+    "object": lambda reply: reply_json(reply, dict),
+    "questions": lambda reply: reply_questions(reply, "general"),
+    "long questions": lambda reply: reply_questions(reply, "coding"),
     "message": lambda reply: tidy_message(reply, quoted=True),
     "plan": read_batches,
     "narratives": read_narratives,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from beam_offline.notes import MOST_CHARACTERS, MOST_SENTENCES, episodic_keys
+from beam_offline.notes import MOST_OF_SENTENCE, MOST_SENTENCES, episodic_keys
 from beamlib.data.conversations import Batch, Conversation, Message, Seed, Turn
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex
@@ -109,4 +109,4 @@ def test_offline_keys_of_code_alone_and_of_a_pasted_book() -> None:
     assert "x = 1" in episodic_keys({"history": "", "pair": code})
     book = "[messages 0-1]\nUSER: " + "It rained. " * 35_000 + "y" * 5_000 + "\nASSISTANT: ok"
     lines = episodic_keys({"history": "", "pair": book}).split("\n")
-    assert len(lines) <= MOST_SENTENCES + 3 and max(map(len, lines)) <= MOST_CHARACTERS
+    assert len(lines) <= MOST_SENTENCES + 3 and max(map(len, lines)) <= MOST_OF_SENTENCE

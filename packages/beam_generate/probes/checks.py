@@ -16,7 +16,7 @@ from itertools import combinations
 
 import re2
 
-from beam_generate.probes.drafts import KINDS, Draft, View
+from beam_generate.probes.drafts import PROBE_KINDS, Draft, View
 from beam_generate.probes.wording import content, days, names, numbers, quotations, raw_words, share, spans, totals
 from beam_generate.probes.writing import ABSENT, CONTRADICTORY, WHICH, payload
 from beamlib.data.conversations import ABILITIES, Ability
@@ -24,7 +24,7 @@ from beamlib.text import split_sentences
 
 Check = Callable[[Draft, View], str | None]
 
-MOST = 0.6
+_MOST = 0.6
 """A text with this share of a statement's content words counts as holding the statement."""
 _SAME = 0.8
 """A later sentence with this share of the words that two statements have in common is about their disagreement."""
@@ -60,7 +60,7 @@ def evidence_exists(draft: Draft, view: View) -> str | None:
     """Evidence is cited in each of its parts and every id is a message; abstention cites none."""
     if draft.ability == "abstention":
         return "cites evidence for what is said to be absent" if draft.evidence_ids else None
-    for part in KINDS[draft.ability].parts.values() or [""]:
+    for part in PROBE_KINDS[draft.ability].parts.values() or [""]:
         if not draft.evidence.get(part):
             return f"no evidence{f' for {part}' if part else ''}"
     unknown = [i for i in draft.evidence_ids if not 0 <= i < len(view.messages)]
@@ -75,7 +75,7 @@ def evidence_of_its_bullets(draft: Draft, view: View) -> str | None:
 
 def evidence_roles(draft: Draft, view: View) -> str | None:
     """Only the user is cited, except for abilities whose published questions cite the assistant as well."""
-    if KINDS[draft.ability].both_roles:
+    if PROBE_KINDS[draft.ability].both_roles:
         return None
     wrong = [i for i in draft.evidence_ids if view.messages[i].role != "user"]
     return f"message {wrong[0]} is the assistant's" if wrong else None
@@ -98,7 +98,7 @@ def question_leaks(draft: Draft, view: View) -> str | None:
         if leaks and all(leaks):
             return f"the question holds the figures and names of {nugget!r}"
         words = content(nugget) - topic
-        if len(words) >= _LEAST_WORDS and not leaks and share(words, in_question) >= MOST:
+        if len(words) >= _LEAST_WORDS and not leaks and share(words, in_question) >= _MOST:
             return f"the question holds the words of {nugget!r}"
     return None
 
@@ -138,7 +138,7 @@ def _absent(draft: Draft) -> tuple[frozenset[str], frozenset[str]]:
 def _holders(stems: frozenset[str], ids: Mapping[str, Sequence[int]]) -> set[int]:
     """Return the messages that hold at least 60 % of the stems."""
     counts = Counter(i for one in sorted(stems) for i in ids[one])
-    return {i for i, count in counts.items() if count >= MOST * len(stems)}
+    return {i for i, count in counts.items() if count >= _MOST * len(stems)}
 
 
 def rubric_form(draft: Draft, view: View) -> str | None:
@@ -227,7 +227,7 @@ def _holds(text: str, value: str) -> bool:
     if dated or figures:
         text_days, text_numbers = days(text), set(numbers(text))
         return all(any(day.same(other) for other in text_days) for day in dated) and text_numbers.issuperset(figures)
-    return share(content(value), content(text)) >= MOST
+    return share(content(value), content(text)) >= _MOST
 
 
 def contradiction_opposes(draft: Draft, view: View) -> str | None:
@@ -321,12 +321,12 @@ def statement_in_evidence(draft: Draft, view: View) -> str | None:
     """One evidence message holds the instruction or preference."""
     words = content(_statement(draft))
     most = max((share(words, content(text)) for text in view.texts(draft.evidence_ids)), default=0.0)
-    return None if most >= MOST else f"no evidence message holds {_statement(draft)!r}"
+    return None if most >= _MOST else f"no evidence message holds {_statement(draft)!r}"
 
 
 def question_repeats_statement(draft: Draft, view: View) -> str | None:
     """The question does not repeat the instruction or preference."""
-    repeats = share(content(_statement(draft)), content(draft.question)) >= MOST
+    repeats = share(content(_statement(draft)), content(draft.question)) >= _MOST
     return "the question repeats what it tests" if repeats else None
 
 

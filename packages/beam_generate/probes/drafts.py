@@ -53,7 +53,7 @@ def _read_kinds() -> Mapping[Ability, AbilityKind]:
     return kinds
 
 
-KINDS = _read_kinds()
+PROBE_KINDS = _read_kinds()
 """How questions of each ability are written and published."""
 
 

@@ -22,8 +22,14 @@ from pydantic import BaseModel, ConfigDict
 
 from beam_generate.folder import Text, validate
 from beam_generate.probes.checks import examine_all
-from beam_generate.probes.drafts import KINDS, PER_ABILITY, Draft, View
-from beam_generate.probes.writing import ask_abstention, ask_questions, find_candidates, windows, write_rubrics
+from beam_generate.probes.drafts import PER_ABILITY, PROBE_KINDS, Draft, View
+from beam_generate.probes.writing import (
+    ask_abstention,
+    ask_questions,
+    candidate_windows,
+    find_candidates,
+    write_rubrics,
+)
 from beam_generate.shapes import DialogueTurn, Plan, Repairs, Story
 from beamlib.data.conversations import ABILITIES, Ability, Size
 from beamlib.data.published import table
@@ -87,7 +93,7 @@ async def make_probes(
         ModelError: A call failed and may succeed later.
     """
     view = View(turns)
-    plan_windows = windows(plans)
+    plan_windows = candidate_windows(plans)
     candidates = await find_candidates(model, plan_windows, repairs)
     drafts = [
         *await ask_abstention(model, plan_windows["abstention"], repairs),
@@ -202,7 +208,7 @@ def _published(draft: Draft, plans: bool) -> dict[str, Any]:
     With `plans` (10M) each question has a `plan_reference`, "Plan k" or "Plan a-b", 0-based. Without, only those of
     abstention have one, as free text.
     """
-    kind = KINDS[draft.ability]
+    kind = PROBE_KINDS[draft.ability]
     evidence: Mapping[str, Any] = {part: list(ids) for part, ids in draft.evidence.items()}
     values = {
         **draft.fields,

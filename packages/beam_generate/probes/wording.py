@@ -34,7 +34,7 @@ _NO_NAMES = frozenset({"Based", "Could", "I", "LLM", "Which", "You", "Your"}) | 
 
 
 @cache
-def stem(word: str) -> str:
+def phrase_stem(word: str) -> str:
     """Return the stem of a lower-case word (Snowball English)."""
     return str(_STEMMER.stemWord(word))
 
@@ -46,7 +46,7 @@ def raw_words(text: str) -> list[str]:
 
 def content(text: str) -> frozenset[str]:
     """Return the stems of a text's words without stop words."""
-    return frozenset(stem(word) for word in raw_words(text) if word not in _STOP)
+    return frozenset(phrase_stem(word) for word in raw_words(text) if word not in _STOP)
 
 
 def share(part: frozenset[str], whole: frozenset[str]) -> float:

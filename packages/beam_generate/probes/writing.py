@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from beam_generate.probes.drafts import KINDS, Draft, Ref, Spoken, View, read_ref
+from beam_generate.probes.drafts import PROBE_KINDS, Draft, Ref, Spoken, View, read_ref
 from beam_generate.replies import ask_json
 from beam_generate.shapes import Bullet, Plan, Repairs
 from beamlib.data.conversations import ABILITIES, Ability
@@ -35,7 +35,7 @@ _STEM = re.compile(
 )
 _NUMBERED = re.compile(r"^\s*(?:\d{1,2}(?:st|nd|rd|th)?\s*[.:)]|[-•*])\s*", re.IGNORECASE)
 
-Turn = tuple[Spoken, ...]
+_Turn = tuple[Spoken, ...]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Candidate:
         return f"{self.ability}, {' '.join(map(str, self.refs))}"
 
 
-def windows(plans: Sequence[Plan]) -> dict[Ability, list[CandidateWindow]]:
+def candidate_windows(plans: Sequence[Plan]) -> dict[Ability, list[CandidateWindow]]:
     """Return the windows of each ability: each plan or, at 10M for some abilities, plans 0-1, 2-3 and so on.
 
     An odd last plan is paired with the one before it, as in the released code.
@@ -112,21 +112,23 @@ def windows(plans: Sequence[Plan]) -> dict[Ability, list[CandidateWindow]]:
         pairs[-1] = tuple(plans[-2:])
     return {
         ability: [
-            CandidateWindow(window, KINDS[ability].count_10m if many else KINDS[ability].count)
-            for window in (pairs if KINDS[ability].pairs else singles)
+            CandidateWindow(window, PROBE_KINDS[ability].count_10m if many else PROBE_KINDS[ability].count)
+            for window in (pairs if PROBE_KINDS[ability].pairs else singles)
         ]
         for ability in ABILITIES
     }
 
 
 async def find_candidates(
-    model: Model, windows: Mapping[Ability, Sequence[CandidateWindow]], repairs: Repairs
+    model: Model, candidate_windows: Mapping[Ability, Sequence[CandidateWindow]], repairs: Repairs
 ) -> list[Candidate]:
     """Ask for the candidates of every ability but abstention, one call per ability and window, concurrently.
 
     Candidates with unknown, too few or repeated bullets are dropped.
     """
-    calls = [(ability, window) for ability in ABILITIES if ability != "abstention" for window in windows[ability]]
+    calls = [
+        (ability, window) for ability in ABILITIES if ability != "abstention" for window in candidate_windows[ability]
+    ]
     prompts = [
         Prompt(f"candidates_{ability}", {"plan": window.text, "count": window.count}, about=window.name)
         for ability, window in calls
@@ -151,7 +153,7 @@ def _candidate(entry: Any, ability: Ability, window: CandidateWindow) -> Candida
     """Read a candidate, or return what is wrong with it."""
     if not isinstance(entry, dict):
         return f"no object: {entry!r:.60}"
-    kind = KINDS[ability]
+    kind = PROBE_KINDS[ability]
     cited = entry.get("bullets")
     named = [entry.get(part) for part in kind.parts]
     refs = []
@@ -191,14 +193,14 @@ async def ask_questions(model: Model, candidates: Sequence[Candidate], view: Vie
     return drafts
 
 
-async def ask_abstention(model: Model, windows: Sequence[CandidateWindow], repairs: Repairs) -> list[Draft]:
+async def ask_abstention(model: Model, candidate_windows: Sequence[CandidateWindow], repairs: Repairs) -> list[Draft]:
     """Write questions that the conversation cannot answer, several per plan (Listing 14)."""
     prompts = [
         Prompt("probe_abstention", {"plan": window.text, "count": window.count}, about=window.name)
-        for window in windows
+        for window in candidate_windows
     ]
     drafts = []
-    for window, reply in zip(windows, await ask_json(model, prompts, list, repairs), strict=True):
+    for window, reply in zip(candidate_windows, await ask_json(model, prompts, list, repairs), strict=True):
         for entry in reply or []:
             entry = entry if isinstance(entry, dict) else {}
             cited = map(read_ref, re.findall(r"\d+\.\d+\.\d+", str(entry.get("plan_reference", ""))))
@@ -211,7 +213,7 @@ async def ask_abstention(model: Model, windows: Sequence[CandidateWindow], repai
 
 def _draft(reply: Mapping[str, Any], candidate: Candidate, repairs: Repairs) -> Draft | None:
     """Read a reply as a draft; one that lacks a field is noted and dropped (None)."""
-    kind, ability = KINDS[candidate.ability], candidate.ability
+    kind, ability = PROBE_KINDS[candidate.ability], candidate.ability
     question, detail = _text(reply.get("question")), _text(reply.get("detail"))
     reference = _text(reply.get("answer", reply.get(kind.reference)))
     if ability == "abstention" and detail and not reference.startswith(ABSENT):
@@ -249,7 +251,7 @@ def _published_fields(reply: Mapping[str, Any], candidate: Candidate) -> dict[st
 
     Counts that are missing are counted.
     """
-    kind, refs = KINDS[candidate.ability], candidate.refs
+    kind, refs = PROBE_KINDS[candidate.ability], candidate.refs
     counts = {
         "total_mentions": len(_texts(reply.get("ordering_tested"))),
         "sessions_required": len({(ref.plan, ref.batch) for ref in refs}),
@@ -287,7 +289,7 @@ def spoken_of(candidate: Candidate, view: View) -> tuple[Candidate | None, str]:
         return candidate, ""
     problem = f"no turn speaks of {', '.join(map(str, silent))}"
     kept = tuple(ref for ref in candidate.refs if ref not in silent)
-    if len(kept) < KINDS[candidate.ability].least or set(candidate.parts.values()) & set(silent):
+    if len(kept) < PROBE_KINDS[candidate.ability].least or set(candidate.parts.values()) & set(silent):
         return None, problem
     return replace(candidate, refs=kept), problem
 
@@ -303,7 +305,7 @@ async def show_turns(model: Model, candidates: Sequence[Candidate], view: View, 
     """
     shown = [_turns(candidate, view) for candidate in candidates]
     limits = [BUDGET // max(1, len(turns)) for turns in shown]
-    long: dict[str, Turn] = {}
+    long: dict[str, _Turn] = {}
     for turns, limit in zip(shown, limits, strict=True):
         long |= {text: turn for turn in turns if count_tokens(text := _lines(turn)) > limit and text not in long}
     prompts = [
@@ -320,7 +322,7 @@ async def show_turns(model: Model, candidates: Sequence[Candidate], view: View, 
             why = "empty summary" if isinstance(reply, Completion) else reply.reason
             repairs.note("probes", _span(turn), f"too long, and {why}", "cut to its share")
 
-    def fitted(turn: Turn, limit: int) -> str:
+    def fitted(turn: _Turn, limit: int) -> str:
         text = _lines(turn)
         if text not in summaries and count_tokens(text) > limit:
             return text[: limit * 3]  # a token has at least three characters in every domain measured
@@ -329,8 +331,8 @@ async def show_turns(model: Model, candidates: Sequence[Candidate], view: View, 
     return ["\n\n".join(fitted(turn, limit) for turn in turns) for turns, limit in zip(shown, limits, strict=True)]
 
 
-def _turns(candidate: Candidate, view: View) -> list[Turn]:
-    both = KINDS[candidate.ability].both_roles
+def _turns(candidate: Candidate, view: View) -> list[_Turn]:
+    both = PROBE_KINDS[candidate.ability].both_roles
     turns = [turn for ref in candidate.refs for turn in view.turns_of(ref)]
     shown = [tuple(message for message in turn if both or message.role == "user") for turn in turns]
     return sorted(shown, key=lambda turn: turn[0].id)
@@ -375,7 +377,7 @@ async def write_rubrics(model: Model, drafts: Sequence[Draft], repairs: Repairs)
 
 def _reference(draft: Draft) -> str:
     """Return the reference answer and the list behind it, an item per line."""
-    listed = KINDS[draft.ability].listed
+    listed = PROBE_KINDS[draft.ability].listed
     return "\n".join([draft.reference, *(f"- {item}" for item in draft.fields.get(listed, []))])
 
 
@@ -393,7 +395,7 @@ def tidy_rubric(draft: Draft, items: Sequence[Any]) -> tuple[str, ...]:
             return ()
         claims = [f"LLM response should mention: {payload(text)}" for text in texts[1:3]]
         return (CONTRADICTORY, *claims, WHICH)
-    return tuple(dict.fromkeys(_stemmed(text, KINDS[draft.ability].verb) for text in texts))
+    return tuple(dict.fromkeys(_stemmed(text, PROBE_KINDS[draft.ability].verb) for text in texts))
 
 
 def _stemmed(text: str, verb: str) -> str:

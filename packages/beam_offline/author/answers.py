@@ -268,7 +268,7 @@ def write_answer(draft: AnswerDraft) -> WrittenAnswer:
     blocks = [_opening(draft), *(draft.step.exercise.answer(draft) if draft.step.exercise else [])]
     closing = draft.step.closing or draft.say("close")
     room = draft.step.target - count_tokens(" ".join([*blocks, closing]))
-    makers: list[Maker] = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
+    makers: list[_Maker] = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
     order = [makers[draft.rng.random() > 0.7], *draft.rng.sample(makers, len(makers))]
     while room > 25:
         maker = order.pop(0) if order else _prose
@@ -319,7 +319,7 @@ def _items(draft: AnswerDraft, room: int, *, numbered: bool) -> list[str]:
     return [*draft.heading(), draft.say("list_lead"), "\n".join(marked)]
 
 
-Maker = Callable[[AnswerDraft, int], list[str]]
+_Maker = Callable[[AnswerDraft, int], list[str]]
 _steps, _points = partial(_items, numbered=True), partial(_items, numbered=False)
 
 

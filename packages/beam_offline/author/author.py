@@ -69,7 +69,7 @@ _SHY = 0.8
 """At 10M a general plan of Table 6 holds 930 questions, a fifth more than Table 3's mean over all styles: there most
 groups stay one question short, as replies of language models do."""
 
-Reply = Callable[[Mapping[str, str], str], str]
+_Reply = Callable[[Mapping[str, str], str], str]
 
 
 class OfflineAuthor:
@@ -81,7 +81,7 @@ class OfflineAuthor:
         self.story = story
         self._scripts: dict[int, PlanScript] = {}
         self._answers: dict[str, tuple[ScriptTurn, int]] = {}
-        self._replies: dict[str, Reply] = {
+        self._replies: dict[str, _Reply] = {
             "biography": lambda variables, about: biography(story.profile, story.seed),
             "special_bullets": self._special_bullets,
             "plan_summary": self._plan_summary,

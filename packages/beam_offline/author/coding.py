@@ -98,7 +98,7 @@ def _written(word: str, form: str) -> str:
     return word
 
 
-def exercises(scenario: Scenario, rng: random.Random) -> Iterator[Exercise]:
+def coding_exercises(scenario: Scenario, rng: random.Random) -> Iterator[Exercise]:
     """Yield code that fails, is slow or is missing, with the answer's part on it: every template in turn."""
     kinds = suits(scenario.title.title).kinds
     snippets = [one for one in library().snippets if one.kind in kinds]

@@ -18,7 +18,7 @@ from typing import Any
 NOUNS = frozenset({"thing", "this", "topic", "ref", "other", "my_other", "full", "theme"})
 """Slots whose noun phrases verbs agree with."""
 Value = str | Callable[[], str]
-Part = str | tuple[Any, ...]
+_Part = str | tuple[Any, ...]
 _SLOT = re.compile(r"\{([aA] )?(\w+)\}")
 _AGREEMENT = re.compile(r"<[^<>|]*\|[^<>|]*>")
 _TOKEN = re.compile(rf"([\[\]|]|\{{[^{{}}]*\}}|{_AGREEMENT.pattern})")
@@ -126,14 +126,14 @@ def series(parts: Sequence[str]) -> str:
 
 
 @cache
-def compiled(text: str) -> tuple[Part, ...]:
+def compiled(text: str) -> tuple[_Part, ...]:
     """Parse a text into parts: a string, (capital, article, name) of a slot, (alternatives,) or (singular, plural)."""
     return _read(deque(filter(None, _TOKEN.split(text))), nested=False)[0]
 
 
-def _read(tokens: deque[str], *, nested: bool) -> tuple[tuple[Part, ...], ...]:
+def _read(tokens: deque[str], *, nested: bool) -> tuple[tuple[_Part, ...], ...]:
     """Read the alternatives up to the end of a choice (`nested`) or of the text."""
-    options: list[list[Part]] = [[]]
+    options: list[list[_Part]] = [[]]
     while tokens:
         token = tokens.popleft()
         if token == "[":
@@ -195,7 +195,7 @@ class Grammar:
         return articles("".join(out))
 
     def _expand(
-        self, parts: Sequence[Part], scope: Mapping[str, Value], draw: Callable[[], float], out: list[str]
+        self, parts: Sequence[_Part], scope: Mapping[str, Value], draw: Callable[[], float], out: list[str]
     ) -> None:
         for part in parts:
             if isinstance(part, str):

@@ -341,7 +341,7 @@ FAMILIES: Mapping[str, Family] = {
 }  # fmt: skip
 
 
-def exercises(scenario: Scenario, rng: random.Random) -> Iterator[Exercise]:
+def math_exercises(scenario: Scenario, rng: random.Random) -> Iterator[Exercise]:
     """Yield problems of the families that suit the title, each family in turn; none comes twice in a plan."""
     named = next((one.families for one in scenario.bank.titles if one.title == scenario.title.title), [])
     families, told = named or list(FAMILIES), set[tuple[str, ...]]()

@@ -35,7 +35,7 @@ from beam_offline.author.facts import (
 from beam_offline.author.grammar import capital, sentence, with_article
 from beam_offline.author.word_bank import NUMBERS, FactKind, StandingRule, StrandKind, bank, common
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 
 OPEN = 6
 """Strands under way at the same time."""
@@ -141,7 +141,7 @@ class Scenario:
         ref = full if not self.alone(strand) else self.grammar.fill(rng.choice(kind.short), {"it": strand.it}, rng)
         return {"it": strand.it, "full": full, "ref": ref, "person": rng.choice(self.people[plan])}
 
-    def _shuffled(self, items: Sequence[Value]) -> list[Value]:
+    def _shuffled(self, items: Sequence[_Value]) -> list[_Value]:
         return self._rng.sample(items, len(items))
 
     def _batch(self, plan: int, batch: int) -> list[Entry]:

@@ -206,12 +206,14 @@ class PlanScript:
 def _exercises(scenario: Scenario, rng: random.Random) -> Iterator[Exercise]:
     """Code or problems to show; the libraries behind them are loaded only for a domain that needs them."""
     if scenario.bank.style == "coding":
-        from beam_offline.author.coding import exercises
-    elif scenario.bank.style == "math":
-        from beam_offline.author.mathematics import exercises
-    else:
-        return iter(())
-    return exercises(scenario, rng)
+        from beam_offline.author.coding import coding_exercises
+
+        return coding_exercises(scenario, rng)
+    if scenario.bank.style == "math":
+        from beam_offline.author.mathematics import math_exercises
+
+        return math_exercises(scenario, rng)
+    return iter(())
 
 
 def _question(message: str, asked: Mapping[str, str]) -> tuple[str, str]:

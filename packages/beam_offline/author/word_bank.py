@@ -18,14 +18,14 @@ from beam_offline.author.grammar import Grammar
 from beamlib.errors import UserError
 from beamlib.files import read_text
 
-Model = TypeVar("Model", bound=BaseModel)
+_Model = TypeVar("_Model", bound=BaseModel)
 
-BANKS = Path(__file__).with_name("banks")
+_BANKS = Path(__file__).with_name("banks")
 _COMMON = ("common", "user", "assistant", "advice", "probes")
 _OTHER = ("snippets", "long")
 """Files that serve every domain: strands of everybody's life, and the lists of the grammar."""
 
-Kind = Literal["money", "count", "percent", "span", "date", "choice", "person", "event", "tally", "list"]
+_Kind = Literal["money", "count", "percent", "span", "date", "choice", "person", "event", "tally", "list"]
 NUMBERS = ("money", "count", "percent", "span")
 """Kinds whose value is one number."""
 MOST = 0.5  # this share of the words that are a fact's own brings it up
@@ -40,7 +40,7 @@ class FactKind(_BankPart):
     that each kind has what it needs.
     """
 
-    kind: Kind
+    kind: _Kind
     np: str
     say: list[str] = []
     ask: list[str] = []
@@ -168,8 +168,8 @@ class _Common(_BankPart):
 @cache
 def banks() -> Mapping[str, str]:
     """Map every domain that the author can write to the name of its file, alphabetically by file."""
-    files = sorted(path.stem for path in BANKS.glob("*.toml") if path.stem not in (*_COMMON, *_OTHER))
-    return {_load(BANKS / f"{name}.toml")["domain"]: name for name in files}
+    files = sorted(path.stem for path in _BANKS.glob("*.toml") if path.stem not in (*_COMMON, *_OTHER))
+    return {_load(_BANKS / f"{name}.toml")["domain"]: name for name in files}
 
 
 @cache
@@ -186,7 +186,7 @@ def bank(domain: str) -> Bank:
 @cache
 def common() -> _Common:
     """Read what serves every domain."""
-    parts = [read_bank(_Common, name) for name in _COMMON if (BANKS / f"{name}.toml").exists()]
+    parts = [read_bank(_Common, name) for name in _COMMON if (_BANKS / f"{name}.toml").exists()]
     return _Common(
         strand=[one for part in parts for one in part.strand],
         preference=[one for part in parts for one in part.preference],
@@ -207,9 +207,9 @@ def grammar(domain: str, *, long: bool = False) -> Grammar:
     return Grammar({**common().lists, **(long_bank().lists if long else {}), **bank(domain).lists})
 
 
-def read_bank(kind: type[Model], name: str) -> Model:
+def read_bank(kind: type[_Model], name: str) -> _Model:
     """Read a file of `banks/`."""
-    return kind.model_validate(_load(BANKS / f"{name}.toml"))
+    return kind.model_validate(_load(_BANKS / f"{name}.toml"))
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from beam_offline.judge.cues import DENIAL, SHAPE
-from beam_offline.judge.parsing import Array, ParsedAnswer
+from beam_offline.judge.parsing import ParsedAnswer, Vectors
 from beam_offline.lexicon import WORD
 from beam_offline.read_facts import STOP_STEMS, stem
 
@@ -74,7 +74,7 @@ def _has(phrases: Mapping[str, frozenset[tuple[str, ...]]], words: list[str]) ->
     return False
 
 
-class Sentence(NamedTuple):
+class DenialSentence(NamedTuple):
     """How much one sentence turns round: 0 or 1 each.
 
     Attributes:
@@ -109,7 +109,7 @@ def _content(words: Iterable[str]) -> list[str]:
     return [word for word in words if word not in STOP_STEMS and not word[0].isdigit()]
 
 
-def read_sentence(text: str, known: Wordings) -> Sentence:
+def read_sentence(text: str, known: Wordings) -> DenialSentence:
     """Read one sentence, whose clauses are joined."""
     raw = [word.lower() for word in WORD.findall(text[:400] + " " + text[-200:] if len(text) > 600 else text)]
     words = [stem(word) or word for word in raw]
@@ -136,7 +136,7 @@ def read_sentence(text: str, known: Wordings) -> Sentence:
     )
     adverb = raw[:1] and text[len(raw[0]) :].lstrip("\"'*").startswith(",") and _has(known.doubts, words[:1])
     last = words[-3:] if any(mark in text[-40:] for mark in ",–—") else []
-    return Sentence(
+    return DenialSentence(
         float((lexical and said) or untrue or "no longer" in " ".join(raw[: EDGE + 3])),
         float(adverb or _has(known.doubts, last) or (_has(known.doubts, edges) and clause)),
         float((clause or bool(tag) or odd) and not (lexical or untrue)),
@@ -180,7 +180,7 @@ def _embeds(raw: list[str], words: list[str], known: Wordings) -> bool:
 
 
 @lru_cache(maxsize=8)
-def reach(text: ParsedAnswer, part: Part = (0, 1)) -> tuple[Array, float]:
+def reach(text: ParsedAnswer, part: Part = (0, 1)) -> tuple[Vectors, float]:
     """Return for each clause whether it is denied or doubted (0 or 1), and whether the answer as a whole is.
 
     A sentence reaches its own clauses. One that says little and points ("That is a myth.") reaches the sentence before

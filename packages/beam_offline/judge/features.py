@@ -18,15 +18,15 @@ from beam_offline.judge.denial import BARE, denies, reach
 from beam_offline.judge.names import names_of, share_given_to_others
 from beam_offline.judge.parsing import (
     WINDOW,
-    Array,
     ParsedAnswer,
     ParsedNugget,
+    Vectors,
     figures_of,
     parse_answer,
     parse_nugget,
     products,
 )
-from beam_offline.lexicon import FIRST_PERSON, KINDS, NEGATION, VAGUE, YOU
+from beam_offline.lexicon import FIRST_PERSON, NEGATION, VAGUE, WORD_KINDS, YOU
 from beamlib.files import read_json
 
 WEIGHTS: Final = Path(__file__).with_name("judge_weights.json")
@@ -76,14 +76,14 @@ class Exchange:
     answer: ParsedAnswer
     question: ParsedNugget
     values: tuple[float, ...]
-    turned: Array
+    turned: Vectors
     taken_back: float
     abstains: float
     names_conflict: float
     asks_which: float
 
 
-def _where(pattern: re.Pattern[str], text: ParsedAnswer, stems: frozenset[str]) -> Array:
+def _where(pattern: re.Pattern[str], text: ParsedAnswer, stems: frozenset[str]) -> Vectors:
     """1 for each clause that `pattern` is found in; looked for where there is a negation or one of `stems`."""
     found = np.zeros(len(text.negated), dtype=np.float32)
     rows = [text.rows[stem] for stem in stems if stem in text.rows]
@@ -94,7 +94,7 @@ def _where(pattern: re.Pattern[str], text: ParsedAnswer, stems: frozenset[str]) 
     return found
 
 
-def _reached(found: Array, text: ParsedAnswer) -> Array:
+def _reached(found: Vectors, text: ParsedAnswer) -> Vectors:
     """1 for each clause of a sentence that one of the clauses `found` is in.
 
     A sentence of few words ("That is not true.") speaks of the one before it, too.
@@ -135,7 +135,7 @@ def parse_exchange(question: str, answer: str) -> Exchange:
             for clause, short in zip(text.clauses, bare, strict=False)
         ]
     abstains = float(_where(cues.ABSTAINS, text, cues.ABSTAINS_WITHOUT_NEGATION).any())
-    kinds = (np.bincount(text.kinds, minlength=len(KINDS)) / words).tolist()
+    kinds = (np.bincount(text.kinds, minlength=len(WORD_KINDS)) / words).tolist()
     on_question = text.cosines(asked.vector)[:count]
     values = (
         math.log1p(len(text.clauses)), abstains, kinds[NEGATION], kinds[FIRST_PERSON], kinds[YOU],
@@ -261,17 +261,17 @@ def _soft(read: ParsedNugget, text: ParsedAnswer, rows: list[int], window: int) 
     return anywhere, inside
 
 
-def _held(text: ParsedAnswer, rows: list[int], weights: list[float]) -> Array:
+def _held(text: ParsedAnswer, rows: list[int], weights: list[float]) -> Vectors:
     """How much of the weights stands in each clause, then in each window."""
     found = text.held[rows]
     wide = found.copy()
     for shift in range(1, min(WINDOW, found.shape[1])):
         wide[:, :-shift] |= found[:, shift:]
-    held: Array = np.array(weights, dtype=np.float32) @ np.concatenate([found, wide], axis=1)
+    held: Vectors = np.array(weights, dtype=np.float32) @ np.concatenate([found, wide], axis=1)
     return held
 
 
-def _of_words(read: ParsedNugget, exchange: Exchange, cosines: Array) -> tuple[tuple[float, ...], int, Array]:
+def _of_words(read: ParsedNugget, exchange: Exchange, cosines: Vectors) -> tuple[tuple[float, ...], int, Vectors]:
     """The features from `covered_window` to `parts`; the best window; how much of the nugget each clause covers."""
     text, weights = exchange.answer, read.weights
     rows = [text.rows.get(stem, -1) for stem in read.stems]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from beam_offline.judge.features import NAMES, trained
 
 
-class Estimate(NamedTuple):
+class Likelihoods(NamedTuple):
     """How likely an answer is one at all and no made-up text; and earns half a point at least; and a full one."""
 
     valid: float
@@ -71,7 +71,7 @@ _LOWEST: Final = np.array([0, *((byte & -byte).bit_length() - 1 for byte in rang
 @cache
 def _trees() -> tuple[Trees, NDArray[np.int64]]:
     """The trees of all three models, and where those of each begin."""
-    flats = [trained()["trees"][name] for name in Estimate._fields]
+    flats = [trained()["trees"][name] for name in Likelihoods._fields]
     starts = np.cumsum([0, *map(len, flats)])[:-1]
     return Trees([flat for found in flats for flat in found]), starts
 
@@ -81,11 +81,11 @@ def probability(log_odds: float) -> float:
     return 1 / (1 + math.exp(-max(min(log_odds, 30.0), -30.0)))
 
 
-def estimate(row: Sequence[float]) -> Estimate:
+def likelihoods(row: Sequence[float]) -> Likelihoods:
     """Evaluate the trees on one row of features."""
     trees, starts = _trees()
     sums = np.add.reduceat(trees.log_odds(np.array(row)), starts)
-    return Estimate(*map(probability, sums.tolist()))
+    return Likelihoods(*map(probability, sums.tolist()))
 
 
 _LOOKED_AT: Final = tuple(
@@ -103,7 +103,7 @@ BRIEF: Final = math.log1p(2)
 """Of a feature: content stems of a nugget that is little but figures; share that is said or turned; two clauses."""
 
 
-def score(found: Estimate, row: Sequence[float]) -> tuple[float, str]:
+def score(found: Likelihoods, row: Sequence[float]) -> tuple[float, str]:
     """Return the verdict and what decided it: seven plain cases, then the trees.
 
     Nothing is earned by what an answer denies, doubts or takes back, or gives to others than the nugget names; nor by a

@@ -9,19 +9,19 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from beam_offline.judge.parsing import ParsedAnswer, ParsedNugget
-from beam_offline.lexicon import KINDS, NAME, WORD, kind_of, lexicon
+from beam_offline.lexicon import NAME, WORD, WORD_KINDS, kind_of, lexicon
 from beam_offline.read_facts import stem, without_dates
 
 REACH: Final = 4
 """Words on either side of a name that its neighbour is looked for among, and of the neighbour for names."""
 
-ALIKE: Final = 0.65
+SHARED_WORDS: Final = 0.65
 """The share of a nugget's other words that a clause must hold before its names are compared."""
 
 _DATED: Final = frozenset(map(stem, [*calendar.month_name[1:], *calendar.day_name]))
 _NAME = re.compile(r"(?<=[\w,'’\"(] )[A-Z][a-z]{2,40}\b|^[A-Z][a-z]{2,40}(?=['’]s\b)")
-_VERBS: Final = frozenset(map(KINDS.index, ("auxiliary", "-ed")))
-_OTHER: Final = KINDS.index("other")
+_VERBS: Final = frozenset(map(WORD_KINDS.index, ("auxiliary", "-ed")))
+_OTHER: Final = WORD_KINDS.index("other")
 _OPENING: Final = frozenset('.!?:;"“([')
 
 
@@ -85,7 +85,7 @@ def share_given_to_others(nugget: ParsedNugget, answer: ParsedAnswer) -> float:
     clauses = [
         clause
         for clause in _answer_tokens(answer)
-        if len(rest.intersection(token.stem for token in clause)) >= ALIKE * len(rest)
+        if len(rest.intersection(token.stem for token in clause)) >= SHARED_WORDS * len(rest)
     ]
     others = 0
     for at in names:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from beam_offline.lexicon import NEGATION, NUMBER, VAGUE, WORD, lexicon, sum_vectors
 from beam_offline.read_facts import Day, find_dates, find_numbers, stem, without_dates
 
-Array = NDArray[np.float32]
+Vectors = NDArray[np.float32]
 
-MOST_CHARACTERS: Final = 40_000
+MOST_OF_ANSWER: Final = 40_000
 """How much of a text is read. The longest of 1,400 published answers has 14,773 characters."""
 
 MOST_OF_NUGGET: Final = 2_000
@@ -55,7 +55,7 @@ _ROWS = 64
 """Rows that are multiplied with a vector at once. Of more, OpenBLAS makes threads, which wait longer than they work."""
 
 
-def products(left: Array, right: Array) -> Array:
+def products(left: Vectors, right: Vectors) -> Vectors:
     """Compute `left @ right.T`, both with 128 columns, in parts so small that BLAS starts no threads."""
     step = _ROWS if len(left) == 1 else max(2000 // max(len(left), 1), 2)
     if len(right) <= step:
@@ -97,7 +97,7 @@ _ORDINAL = re.compile(
 )
 
 
-def figures(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
+def figures_in(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
     """Return the figures of numbered clauses, in order."""
     known = lexicon()
     found: list[Figure] = []
@@ -134,16 +134,16 @@ class ParsedAnswer:
     clauses: tuple[str, ...]
     rows: dict[str, int]
     held: NDArray[np.bool_]
-    words: Array
-    lengths: Array
-    sums: Array
-    sums_lengths: Array
-    negated: Array
+    words: Vectors
+    lengths: Vectors
+    sums: Vectors
+    sums_lengths: Vectors
+    negated: Vectors
     sentences: NDArray[np.int64]
     kinds: NDArray[np.int64]
     numbered: tuple[int, ...]
 
-    def cosines(self, vector: Array) -> Array:
+    def cosines(self, vector: Vectors) -> Vectors:
         """Return a unit vector's cosines with every clause, every window and the whole, shape (2 × clauses + 1)."""
         count = len(self.sums)
         found = np.zeros(2 * count + 1, dtype=np.float32)
@@ -159,7 +159,7 @@ class ParsedAnswer:
 @lru_cache(maxsize=8)
 def figures_of(text: ParsedAnswer) -> tuple[Figure, ...]:
     """Return the figures of an answer."""
-    return figures((at, text.clauses[at]) for at in text.numbered)
+    return figures_in((at, text.clauses[at]) for at in text.numbered)
 
 
 class _Clause(NamedTuple):
@@ -185,7 +185,7 @@ def _clauses(text: str) -> list[_Clause]:
     return found
 
 
-def _lengths(sums: Array) -> Array:
+def _lengths(sums: Vectors) -> Vectors:
     """The lengths of clauses, windows and the whole. Windows are not added up: products of neighbours tell as much."""
     count = len(sums)
     squares = np.zeros(2 * count + 1, dtype=np.float32)
@@ -207,7 +207,7 @@ def _lengths(sums: Array) -> Array:
 @lru_cache(maxsize=8)
 def parse_answer(text: str) -> ParsedAnswer:
     """Read an answer (or a snippet of one); the marks of list items are no part of it."""
-    body, marks = _MARK.subn("", text[:MOST_CHARACTERS])
+    body, marks = _MARK.subn("", text[:MOST_OF_ANSWER])
     clauses = _clauses(body)
     known, count = lexicon(), max(len(clauses), 1)
     words = list(chain.from_iterable(clause.words for clause in clauses))
@@ -249,8 +249,8 @@ class ParsedNugget:
     weights: tuple[float, ...]
     parts: tuple[int, ...]
     names: tuple[bool, ...]
-    words: Array
-    vector: Array
+    words: Vectors
+    vector: Vectors
     negated: bool
     figures: tuple[Figure, ...]
     size: int
@@ -289,6 +289,6 @@ def parse_nugget(nugget: str) -> ParsedNugget:
         vectors[(rows := list(chosen.values()))] / np.array([sizes[at] for at in rows], dtype=np.float32)[:, None],
         total / max(float(np.sqrt(total @ total)), 1e-6),
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
-        figures([(0, wanted)]),
+        figures_in([(0, wanted)]),
         len(words),
     )

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from beam_offline.judge.features import NAMES, features, trained
-from beam_offline.judge.model import estimate, score
+from beam_offline.judge.model import likelihoods, score
 from beam_offline.judge.parsing import MOST_OF_NUGGET, ParsedNugget, parse_nugget
 
 _SAID = tuple(map(NAMES.index, ("soft", "figures_met")))
@@ -32,7 +32,7 @@ def judge(question: str, nugget: str, answer: str) -> NuggetScore:
     if not answer.strip():
         return NuggetScore(0, "the answer is empty")
     row = features(question[:MOST_OF_NUGGET], nugget[:MOST_OF_NUGGET], answer)
-    reached, why = score(estimate(row), row)
+    reached, why = score(likelihoods(row), row)
     words, figures = (row[at] for at in _SAID)
     numbers = f" and {figures:.0%} of its figures" if figures >= 0 else ""
     return NuggetScore(reached, f"{why}; {words:.0%} of its words{numbers} are met")
