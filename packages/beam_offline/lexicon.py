@@ -78,7 +78,7 @@ class Lexicon(dict[str, int]):
 
     `stems` are texts, empty for words that carry no content; `content` says of which they are not; `kinds` numbers in
     `WORD_KINDS`; `vectors` the encoder's sums, float32 of shape (words, 128), in which common words are short, and
-    `lengths` theirs. It forgets everything when it holds `_MOST_KNOWN` words, so what is read keeps copies and no numbers.
+    `lengths` theirs. It forgets everything when it holds `_MOST_KNOWN` words: what is read keeps copies and no numbers.
     """
 
     def __init__(self) -> None:
