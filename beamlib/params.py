@@ -226,6 +226,29 @@ def check_names(names: Iterable[str], origin: str) -> None:
             raise UserError(f"{origin}: unknown parameter '{name}'; the nearest known one is '{nearest}'.")
 
 
+def by_own_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Return settings by their own names, where `values` may also name sections.
+
+    `{"light": {"chunk_buffer": 2}}`, `{"light.chunk_buffer": 2}` and `{"chunk_buffer": 2}` are the same.
+
+    Raises:
+        UserError: A section lacks a setting that is given in it.
+    """
+    named: dict[str, Any] = {}
+    for name, value in values.items():
+        section, dot, rest = str(name).partition(".")
+        if section not in SECTIONS or not (dot or isinstance(value, Mapping)):
+            named[name] = value
+            continue
+        own = {rest: value} if dot else value
+        for key in own:
+            if _SECTION_OF.get(key) != section:
+                known = ", ".join(SECTIONS[section].model_fields)
+                raise UserError(f"{origin}: {section} has no setting '{key}'; it has {known}.")
+        named |= own
+    return named
+
+
 def load_parameters(path: Path, **overrides: Any) -> RunParameters:
     """The values of base.yaml, those that the file `path` (of a size) changes, and keyword arguments over both.
 
@@ -253,6 +276,7 @@ def _values(path: Path) -> dict[str, Any]:
     settings: Any = values.pop(SETTINGS, {}) if isinstance(values, dict) else None
     if not isinstance(settings, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
+    settings, values = by_own_names(settings, str(path)), by_own_names(values, str(path))
     check_names([*settings, *values], str(path))
     return {**settings, **values}
 

@@ -14,8 +14,8 @@ from beamlib.settings import MOST_TOKENS, SECTIONS
 HEAD = """# Parameters
 
 Made by `.venv/bin/python scripts/parameter_reference.py > docs/parameters.md` from `beamlib/params.py`,
-`beamlib/settings.py` and `params/base.yaml`. Give any of them by its own name: in a size's file, in a notebook's cell,
-or with `--set name=value`. In Python they are attributes of the parameters or of a section: `parameters.retrieval.k`.
+`beamlib/settings.py` and `params/base.yaml`. Give any of them by its own name in a size's file, in a notebook's cell or
+with `--set name=value`; a file and `--set` also take `section.name`. In Python: `parameters.retrieval.k`.
 """
 _NOTE = re.compile(r"^(\w+):.*?\s#\s*(.*)$", re.MULTILINE)
 

@@ -45,6 +45,7 @@ from beamlib.params import (
     PROCESS,
     SETTINGS,
     RunParameters,
+    by_own_names,
     check_names,
     listed_memories,
     load_parameters,
@@ -332,6 +333,7 @@ def _parameters(values: Mapping[str, Any]) -> RunParameters:
         raise UserError(
             f"settings of this notebook are {settings!r:.60}; pass a mapping: papermill -y 'settings: {{k: 10}}'."
         )
+    settings = by_own_names(settings, "settings of this notebook")
     check_names(settings, "settings of this notebook")
     if not any(isinstance(value, Workspace) for value in values.values()):  # later cells have names of their own
         check_names(cell, "this notebook")

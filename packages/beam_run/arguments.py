@@ -75,8 +75,9 @@ def listed_numbers(value: str, option: str) -> list[int]:
 
 
 def named_settings(items: Sequence[str] | None) -> dict[str, object]:
-    """Parse `--set name=value` options, each value as YAML."""
+    """Parse `--set name=value` and `--set section.name=value` options, each value as YAML."""
     from beamlib.files import parse_yaml
+    from beamlib.params import by_own_names
 
     found: dict[str, object] = {}
     for item in items or []:
@@ -84,7 +85,7 @@ def named_settings(items: Sequence[str] | None) -> dict[str, object]:
         if not equals or not name.strip():
             raise UserError(f"--set: {item!r} is not of the form name=value, for example variant=released.")
         found[name.strip()] = parse_yaml(value, Path(f"--set {name.strip()}"))
-    return found
+    return by_own_names(found, "--set")
 
 
 _OFFLINE = "offline"

@@ -15,6 +15,7 @@ import yaml
 from click.testing import CliRunner
 from papermill.cli import papermill
 
+from beam_run.arguments import named_settings
 from beam_run.executing import (
     EVALUATION,
     GENERATION,
@@ -212,6 +213,17 @@ def test_broken_yaml_is_one_sentence(tmp_path: Path) -> None:
 
 def test_every_protocol_can_be_chosen() -> None:
     assert get_args(ProtocolName) == tuple(PROTOCOLS)
+
+
+def test_settings_may_be_given_by_section(tmp_path: Path) -> None:
+    shutil.copy(PARAMS / BASE, tmp_path)
+    (tmp_path / "100k.yaml").write_text("light: {chunk_buffer: 2}\nsettings: {retrieval.k: 7}\n")
+    sections = load_parameters(tmp_path / "100k.yaml")
+    (tmp_path / "100k.yaml").write_text("chunk_buffer: 2\nk: 7\n")
+    assert load_parameters(tmp_path / "100k.yaml") == sections and sections.flat()["k"] == 7
+    assert named_settings(["light.chunk_buffer=2", "k=7"]) == {"chunk_buffer": 2, "k": 7}
+    with pytest.raises(UserError, match="--set: light has no setting 'k'; it has working_pairs, "):
+        named_settings(["light.k=7"])
 
 
 def test_parameters_are_documented(repo_root: Path) -> None:
