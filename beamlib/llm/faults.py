@@ -209,13 +209,7 @@ def status_error(
     if "system" in sent and status in (400, 422, 500) and _SYSTEM.search(message):  # llama.cpp answers with 500
         return RefusedField(text, ("system",))
     if status in (408, 409, 429) or status >= 500:
-        wait = retry_after(headers)
-        wait = stated_wait(message) if wait is None else wait
-        daily = status == 429 and wait is None and _PER_DAY.search(message)
-        if daily or (wait is not None and wait > _LONGEST_WAIT):
-            asked = "a daily limit is reached" if wait is None else f"it asks to wait {wait / 60:.0f} minutes"
-            return UserError(f"{text}; {asked}: run the same command again after that; {CONTINUE}.")
-        return RetryableError(text, wait=wait, silent=status >= 500, throttled=status == 429)
+        return _retry_or_end(text, status, headers, message)
     if _FILTER.search(searched):
         return ModelError(text, Outcome.FILTERED)
     if status in (401, 403) or _BAD_KEY.search(searched):
@@ -238,6 +232,17 @@ def status_error(
     if named and not forwarded:
         return field_error(text)
     return ModelError(text, Outcome.REFUSED)
+
+
+def _retry_or_end(text: str, status: int, headers: Mapping[str, str], message: str) -> RetryableError | UserError:
+    """Retry after the wait that is asked for, or end the run where it is long."""
+    wait = retry_after(headers)
+    wait = stated_wait(message) if wait is None else wait
+    daily = status == 429 and wait is None and _PER_DAY.search(message)
+    if daily or (wait is not None and wait > _LONGEST_WAIT):
+        asked = "a daily limit is reached" if wait is None else f"it asks to wait {wait / 60:.0f} minutes"
+        return UserError(f"{text}; {asked}: run the same command again after that; {CONTINUE}.")
+    return RetryableError(text, wait=wait, silent=status >= 500, throttled=status == 429)
 
 
 def field_error(text: str) -> UserError:
