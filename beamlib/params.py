@@ -7,12 +7,22 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from beamlib.data.conversations import Size, Treatment
@@ -20,6 +30,7 @@ from beamlib.data.sources import parse_size
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text
 from beamlib.llm.endpoints import BACKBONE
+from beamlib.memory.declared import MemorySettings, memories, memory_sections, named_memories
 from beamlib.places import PARAMS, ROOT
 from beamlib.settings import (
     SECTIONS,
@@ -27,7 +38,6 @@ from beamlib.settings import (
     ContextSettings,
     GenerationSettings,
     JudgeSettings,
-    LightParameters,
     RetrievalSettings,
     Section,
 )
@@ -41,35 +51,39 @@ GENERATED = "generated"
 _MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data", "meme": "meme/data"}
 """What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
 
-AdapterName = Literal["mem0", "graphiti", "langmem"]
-ADAPTERS: tuple[AdapterName, ...] = get_args(AdapterName)
-"""Memory systems of others that are taken in by their names (`beam_memories.adapters`)."""
-
 PROCESS = "process:"
-OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{'|'.join(ADAPTERS)}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
-"""A memory that is not part of this package: `file.py:Class`, an adapter, or `process:NAME:COMMAND`. The class, and the
-name, names a folder."""
-
-EvolvingName = Literal["md-flat", "wiki", "dependencies"]
-EVOLVING: tuple[EvolvingName, ...] = get_args(EvolvingName)
-"""Memories for facts that change (`beam_memories.evolving`), which a run takes by name."""
-
-_BY_NAME = "|".join((*EVOLVING, *ADAPTERS))
+OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
+"""A memory that is declared nowhere: `file.py:Class`, or `process:NAME:COMMAND`. The class, and the name, names a
+folder."""
 
 
 def listed_memories(memory: str) -> tuple[str, ...]:
     """Split the value of `own_memory`: several memories can be given only by their names, separated by commas."""
-    named = re.fullmatch(f"({_BY_NAME})(,({_BY_NAME}))*", memory)
-    return tuple(dict.fromkeys(memory.split(","))) if named else (memory,) if memory else ()
+    names = memory.split(",")
+    several = set(named_memories()).issuperset(names)
+    return tuple(dict.fromkeys(names)) if several else (memory,) if memory else ()
+
+
+def only_named(memory: str) -> bool:
+    """Tell whether the value of `own_memory` is empty or holds names of declared memories alone."""
+    return set(named_memories()).issuperset(listed_memories(memory))
 
 
 SETTINGS = "settings"
 """What a size's file and a notebook's cell call the values that no cell discusses, as a mapping."""
 
+MEMORIES = "memories"
+"""The field of `RunParameters` with the settings of memories."""
+
 BASE = "base.yaml"
 
 Preset = Literal["default", "paper"]
 """Configurations by name: the default runs without downloads, each other has a file beside those of the sizes."""
+
+
+def _read_sections(values: Mapping[str, Any]) -> Mapping[str, MemorySettings]:
+    """Validate the settings of all memories, by memory."""
+    return {name: section.model_validate(values.get(name, {})) for name, section in memory_sections().items()}
 
 
 class RunParameters(BaseModel):
@@ -89,13 +103,10 @@ class RunParameters(BaseModel):
     chat: ChatSettings
     context: ContextSettings
     retrieval: RetrievalSettings
-    light: LightParameters
+    memories: SerializeAsAny[Annotated[Mapping[str, MemorySettings], PlainValidator(_read_sections)]]
     own_memory: str = Field(
-        pattern=f"^({OWN_MEMORY}|({_BY_NAME})(,({_BY_NAME}))*)?$",
-        description=(
-            f"a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, "
-            f"or some of {', '.join((*EVOLVING, *ADAPTERS))}, separated by commas; or empty"
-        ),
+        description="a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, or some of "
+        "those with names (docs/memories.md), separated by commas; or empty"
     )
     memory_timeout: int = Field(ge=1, le=1_000_000, description="seconds that it may take to read, and to recall")
     models: str = Field(description="models file with the roles' endpoints; empty for the offline stand-in")
@@ -117,16 +128,28 @@ class RunParameters(BaseModel):
     def _into_sections(cls, values: Any) -> Any:
         """Move each setting that is named on its own into its section."""
         values = dict(values)
-        for name, section in SECTIONS.items():
-            own = values.pop(name, {})
+        found: dict[str, Any] = dict(values.pop(MEMORIES, {}))
+        for name, section in sections().items():
+            own = values.pop(name, found.get(name, {}))
             own = dict(own) if isinstance(own, Section | Mapping) else own
-            values[name] = own | {key: values.pop(key) for key in section.model_fields if key in values}
-        return values
+            found[name] = own | {key: values.pop(key) for key in section.model_fields if key in values}
+        return values | {name: found.pop(name) for name in SECTIONS} | {MEMORIES: found}
 
     @field_validator("size", mode="before")
     @classmethod
     def _any_spelling(cls, value: Any) -> Any:
         return parse_size(value) if isinstance(value, str) else value
+
+    @field_validator("own_memory")
+    @classmethod
+    def _memory_that_is_there(cls, value: str) -> str:
+        if not (only_named(value) or re.fullmatch(OWN_MEMORY, value)):
+            names = ", ".join(named_memories())
+            raise ValueError(
+                "it should be a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, "
+                f"or some of {names}, separated by commas; or empty"
+            )
+        return value
 
     @property
     def flags(self) -> frozenset[str]:
@@ -150,26 +173,84 @@ class RunParameters(BaseModel):
 
     def __getitem__(self, name: str) -> Any:
         """Return a setting by its own name."""
-        return getattr(getattr(self, _SECTION_OF[name]) if name in _SECTION_OF else self, name)
+        section = section_of(name)
+        if section in memory_sections():  # the section of a memory that was registered later has its usual values
+            return getattr(self.memories.get(section) or memory_sections()[section](), name)
+        return getattr(getattr(self, section) if section else self, name)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values by their own names; as everywhere in pydantic, these are not validated."""
         changes: dict[str, Any] = {}
         for name, value in (update or {}).items():
-            if section := _SECTION_OF.get(name):
+            section = section_of(name)
+            if section in self.memories:
+                own = changes.setdefault(MEMORIES, dict(self.memories))
+                own[section] = own[section].model_copy(update={name: value})
+            elif section:
                 changes[section] = changes.get(section, getattr(self, section)).model_copy(update={name: value})
             else:
                 changes[name] = value
         return super().model_copy(update=changes, deep=deep)
 
 
-_SECTION_OF = {name: section for section, model in SECTIONS.items() for name in model.model_fields}
+def sections() -> Mapping[str, type[Section]]:
+    """Return all sections by name, those of memories by the memory's."""
+    return _sections_with(tuple(memory_sections().items()))
 
-FIELDS: Mapping[str, FieldInfo] = {
-    name: field
-    for top, own in RunParameters.model_fields.items()
-    for name, field in (SECTIONS[top].model_fields if top in SECTIONS else {top: own}).items()
-}
+
+def section_of(name: str) -> str:
+    """Return the section that a setting is in, empty for those of the run as a whole."""
+    return _owners(tuple(sections().items())).get(name, "")
+
+
+@cache
+def _sections_with(own: tuple[tuple[str, type[MemorySettings]], ...]) -> Mapping[str, type[Section]]:
+    later = ("judging", "generation")
+    first = {name: section for name, section in SECTIONS.items() if name not in later}
+    return {**first, **dict(own), **{name: SECTIONS[name] for name in later}}
+
+
+@cache
+def _owners(known: tuple[tuple[str, type[Section]], ...]) -> Mapping[str, str]:
+    owners: dict[str, str] = dict.fromkeys(RunParameters.model_fields, "")
+    for section, model in known:
+        for name in model.model_fields:
+            if name in owners:
+                other = owners[name] or "the run"
+                raise UserError(f"the setting '{name}' of {section} is also one of {other}; rename it.")
+            owners[name] = section
+    return owners
+
+
+class _Fields(Mapping[str, FieldInfo]):
+    """All settings, also those of memories that are registered after this module is imported."""
+
+    def __getitem__(self, name: str) -> FieldInfo:
+        return self._known()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known())
+
+    def __len__(self) -> int:
+        return len(self._known())
+
+    @staticmethod
+    def _known() -> Mapping[str, FieldInfo]:
+        return _fields(tuple(sections().items()))
+
+
+@cache
+def _fields(known: tuple[tuple[str, type[Section]], ...]) -> Mapping[str, FieldInfo]:
+    by_name = dict(known)
+    found: dict[str, FieldInfo] = {}
+    for top, own in RunParameters.model_fields.items():
+        models = [by_name[name] for name in memory_sections()] if top == MEMORIES else [by_name.get(top)]
+        for model in models:
+            found |= model.model_fields if model else {top: own}
+    return found
+
+
+FIELDS: Mapping[str, FieldInfo] = _Fields()
 """Every setting by its own name, in the order of the sections."""
 
 
@@ -181,7 +262,7 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
         raise UserError(f"{origin}: parameter 'size': {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = [part for part in map(str, first["loc"]) if part not in SECTIONS]
+        where = [part for part in map(str, first["loc"]) if part not in (MEMORIES, *sections())]
         name = ".".join(where) or "parameters"
         if first["type"] == "missing":
             raise UserError(f"{origin}: the parameter '{name}' is missing; add it.") from None
@@ -191,11 +272,9 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
         if first["type"] == "string_pattern_mismatch":
             message = f"it should be {FIELDS[name].description}"
         raise UserError(f"{origin}: parameter '{name}' is {reprlib.repr(first['input'])}: {message}.") from None
-    if found.light.filter == "batched" and "exact_yes" in found.flags:
-        raise UserError(
-            f"{origin}: parameter 'filter' is 'batched': the released behaviour exact_yes reads a yes for each chunk; "
-            "use chunkwise."
-        )
+    for kind in memories().values():
+        if why := kind.refusal(found):
+            raise UserError(f"{origin}: {why}")
     _check_places(found, origin)
     return found
 
@@ -237,13 +316,13 @@ def by_own_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for name, value in values.items():
         section, dot, rest = str(name).partition(".")
-        if section not in SECTIONS or not (dot or isinstance(value, Mapping)):
+        if section not in sections() or not (dot or isinstance(value, Mapping)):
             named[name] = value
             continue
         own = {rest: value} if dot else value
         for key in own:
-            if _SECTION_OF.get(key) != section:
-                known = ", ".join(SECTIONS[section].model_fields)
+            if section_of(key) != section:
+                known = ", ".join(sections()[section].model_fields)
                 raise UserError(f"{origin}: {section} has no setting '{key}'; it has {known}.")
         named |= own
     return named

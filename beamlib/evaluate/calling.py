@@ -17,7 +17,8 @@ from beamlib.llm.model import OFFLINE_NAME, Model, ModelRoles
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
-from beamlib.params import EVOLVING, FIELDS, OF_GENERATION, RunParameters, listed_memories, usual_parameters
+from beamlib.memory.declared import memories, named_memories
+from beamlib.params import FIELDS, OF_GENERATION, RunParameters, listed_memories, usual_parameters
 from beamlib.places import from_root
 from beamlib.plugins import plugins
 from beamlib.text import TokenCounter, shell_command, token_counter
@@ -66,7 +67,7 @@ def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
 
 def ensure_keys(parameters: RunParameters, roles: Collection[str] = ()) -> None:
     """A `UserError` where the key of an endpoint, of one of `roles` if any are named, is not there."""
-    own = set(listed_memories(parameters.own_memory)) - set(EVOLVING)
+    own = set(listed_memories(parameters.own_memory)) - set(named_memories(outside=False))
     unused = "" if own or parameters.retrieval.encoder == EMBEDDING else EMBEDDING
     for role, endpoint in endpoints(parameters).items():
         if role in roles or not (roles or role == unused):
@@ -100,14 +101,15 @@ def model_roles(
 def windows(parameters: RunParameters) -> dict[str, int]:
     """Tokens that the memories may fill, by parameter: what is wanted, and no more than the endpoints accept.
 
-    RAG and LIGHT get equally much, whatever each is served with.
+    Those that fill one window (RAG and LIGHT) get equally much, whatever each is served with.
     """
     roles = endpoints(parameters)
     wanted = {name: parameters[name] for name in ("reader_window", "full_context_window")}
     if not roles:
         return {**wanted, "full_context_window": parameters.context.full_context_window or _OFFLINE_WINDOW}
     found = {}
-    for name, methods in (("reader_window", ("rag", "light")), ("full_context_window", ("full-context",))):
+    for name in wanted:
+        methods = [memory for memory, kind in memories().items() if kind.joins == "always" and name in kind.uses]
         window = max(_LEAST_WINDOW, min(_room(roles[reader_role(method, roles)]) for method in methods))
         found[name] = min(wanted[name] or window, window)
     return found
@@ -120,7 +122,8 @@ _ONE_TEXT = frozenset({"questions_accumulate", "long_context_prompt"})
 def sends_chat_turns(parameters: RunParameters) -> bool:
     """Whether long context goes as chat turns: not as released, and where its reader's endpoint takes roles."""
     roles = endpoints(parameters)
-    takes_roles = not roles or roles[reader_role("full-context", roles)].chat_turns
+    whole = (memory for memory, kind in memories().items() if kind.whole)
+    takes_roles = not roles or all(roles[reader_role(memory, roles)].chat_turns for memory in whole)
     return takes_roles and not parameters.flags & _ONE_TEXT
 
 

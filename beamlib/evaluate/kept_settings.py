@@ -9,7 +9,7 @@ from beamlib.evaluate.calling import run_path
 from beamlib.files import read_json, write_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.llm.prompts import prompt_ids
-from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
+from beamlib.params import RunParameters, only_named
 
 PARAMETERS = "parameters.json"
 ELSEWHERE = {"memorycode": "", "meme": ""}  # of other benchmarks: no answer that is published here rests on it
@@ -17,8 +17,6 @@ NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "author
 
 _GONE = frozenset({"context_budget"})
 """Parameters of versions before 2026-11-26: what they chose among is no more."""
-
-_BY_NAME = (*EVOLVING, *ADAPTERS)
 
 
 def kept_values(path: Path) -> dict[str, Any] | None:
@@ -45,7 +43,7 @@ def keep_settings(parameters: RunParameters) -> None:
             write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
     if parameters.models:
         load_models(Path(parameters.models)).save(folder)
-    by_name = {"own_memory"} if set(_BY_NAME).issuperset(listed_memories(parameters.own_memory)) else set()
+    by_name = {"own_memory"} if only_named(parameters.own_memory) else set()
     nobody_elses = {name: value for name, value in NOBODY_ELSES.items() if name not in by_name}
     changes = {**nobody_elses, "models": MODELS if parameters.models else "", "prompts": "prompts" if own else ""}
     kept = {

@@ -26,8 +26,9 @@ from beamlib.evaluate.calling import ResolvedParameters, models_file
 from beamlib.files import make_folder, temporary_folder, to_json
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
-from beamlib.memory import Memory, RetrievedContext
-from beamlib.params import EVOLVING, listed_memories
+from beamlib.memory import RetrievedContext
+from beamlib.memory.declared import kind_of
+from beamlib.params import listed_memories
 from beamlib.text import WORDS, TokenCounter
 
 _Value = TypeVar("_Value")
@@ -72,7 +73,7 @@ def available_memories(memory: str, seconds: float, models: str = "", *, alone: 
     available, errors = [], []
     for target in listed_memories(memory):
         try:
-            if target not in EVOLVING:
+            if kind_of(target).outside or not kind_of(target).name:
                 check_own_memory(target, seconds, models)
             available.append(target)
         except UserError as error:
@@ -103,22 +104,7 @@ def _vector_width(models: str) -> int:
 
 
 @contextmanager
-def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[Memory]:
-    """Open the memory of `arm`: one for facts that change (`beam_memories.evolving`), or one of the user's own."""
-    if arm.memory in EVOLVING:
-        from beam_memories.evolving.by_name import make
-
-        yield make(
-            arm.memory, roster.memory, parameters.context.reader_window, parameters.counter,
-            k=arm.k or parameters.retrieval.k, retriever=arm.retriever or parameters.retrieval.retriever,
-        )  # fmt: skip
-        return
-    with opened(arm, parameters, roster) as own:
-        yield own
-
-
-@contextmanager
-def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[OwnMemory]:
+def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[OwnMemory]:
     """Open the memory of `arm`, with an empty folder for its files and an endpoint for its calls."""
     target, place = arm.target or "", Path(parameters.run)
     with ExitStack() as stack:

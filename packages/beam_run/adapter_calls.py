@@ -16,7 +16,7 @@ from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.client import forwarded_step
 from beamlib.llm.endpoints import EMBEDDING
-from beamlib.params import ADAPTERS
+from beamlib.memory.declared import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def count_adapters(
     """Add to `tally` what those of `arms` that are adapters have still to call for a conversation and its questions."""
     pairs, counter = len(conversation.pairs), parameters.counter
     for arm in arms:
-        if arm.target not in ADAPTERS:
+        if arm.target is None or not kind_of(arm.target).outside:
             continue
         rule = RULES[arm.target]
         text = sum(counter.count(message.content) for message in conversation)

@@ -26,7 +26,8 @@ from beamlib.evaluate.calling import run_subdir
 from beamlib.evaluate.run_store import combined_hash
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import EVOLVING, RunParameters
+from beamlib.memory.declared import kind_of
+from beamlib.params import RunParameters
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
 from beamlib.report.footer import Footer, model_shown
 from beamlib.report.results import changes_of, footer_of, long_frame, of_arm
@@ -38,16 +39,6 @@ from beamlib.scoring.scores import present_sizes, score_run
 ALL = "all"
 """The part of a run's tables and figures that what is put together goes to."""
 
-_METHODS: dict[str, str] = {
-    "none": "none",
-    "full-context": "full context",
-    "rag": "RAG",
-    "light": "LIGHT",
-    **{name: name for name in EVOLVING},
-    "own": "",
-    "imported": "",
-    "oracle": "oracle",
-}
 MAIN_TABLE = "table1_main_results"
 _TITLES = {
     MAIN_TABLE: "Table 1",
@@ -145,7 +136,9 @@ class Stored:
     @property
     def setup(self) -> str:
         """What the arms of a part share when one run made them: settings, prompts and models except the reader."""
-        settings = {name: value for name, value in self.manifest.settings.items() if name != "arm"}
+        kind = kind_of(self.arm.memory)
+        own = kind.own_settings.model_fields if kind.joins == "by name" else ()  # no other arm of the part has them
+        settings = {name: value for name, value in self.manifest.settings.items() if name not in ("arm", *own)}
         models = {role: model for role, model in self.manifest.models.items() if role != "reader"}
         return to_json([settings, models, self.manifest.prompts])
 
@@ -155,7 +148,7 @@ class Stored:
         arm = self.arm
         component = 1 + COMPONENTS.index(arm.without) if arm.without else 0
         rest = (arm.k or 0, arm.retriever or "", component, self.manifest.size)
-        return (self.backbone, list(_METHODS).index(arm.memory), arm.target or "", *rest)
+        return (self.backbone, kind_of(arm.memory).order, arm.memory, arm.target or "", *rest)
 
     def comparable(self) -> Iterator[dict[str, Any]]:
         """Yield the input of `ensure_comparable` for each conversation."""
@@ -370,7 +363,8 @@ def _method(arm: Arm, base: Arm) -> str:
         return ""
     if arm.memory == "rag" and (arm.retriever, arm.k) != (base.retriever, base.k):
         return ""
-    return _METHODS[arm.memory] or arm.name.removeprefix("own-")
+    kind = kind_of(arm.memory)
+    return arm.name.removeprefix("own-") if kind.joins == "by target" else kind.title() or arm.memory
 
 
 def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:

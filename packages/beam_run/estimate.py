@@ -39,7 +39,8 @@ from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
-from beamlib.params import ADAPTERS, RunParameters
+from beamlib.memory.declared import kind_of
+from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 
 ENOUGH_QUESTIONS = 20
@@ -69,7 +70,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     uncounted = [
         name
         for name, arm in plan.arms.items()
-        if task.memory(arm) == "own" and not (isinstance(arm, Arm) and arm.target in ADAPTERS)
+        if task.kind(arm).outside and not (isinstance(arm, Arm) and kind_of(arm.target).outside)
     ]
     expected = stored_means(parameters)
     tally = CallTally()

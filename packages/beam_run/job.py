@@ -23,7 +23,8 @@ from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import check_encoder, ensure_keys, models_file
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
-from beamlib.params import EVOLVING, GENERATED, RunParameters, listed_memories, load_parameters, preset_values
+from beamlib.memory.declared import named_memories
+from beamlib.params import GENERATED, RunParameters, listed_memories, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
 from beamlib.text import count
@@ -130,7 +131,8 @@ def plan(job: MainJob, place: Path) -> RunPlan:
     ]  # fmt: skip
     own = available_memories(places["own_memory"], runs[0].memory_timeout, runs[0].models)
     runs = [parameters.model_copy(update={"own_memory": own}) for parameters in runs]
-    shown = ",".join(memory for memory in listed_memories(own) if memory not in EVOLVING)  # those are BEAM's alone
+    beams = named_memories(outside=False)  # those are BEAM's alone
+    shown = ",".join(memory for memory in listed_memories(own) if memory not in beams)
     for parameters in runs:  # an encoder that cannot be had should show before anything is done
         check_encoder(parameters)
         for arm in arms_of(parameters, experiments(parameters)):

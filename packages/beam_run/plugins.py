@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from beamlib.memory.protocol import Memory
 
 
+MEMORIES = ("beam_memories.evolving", "beam_memories.adapters")
+"""Whose modules declare memories."""
+
+
 def _model() -> Model:
     from beam_offline import OfflineModel
 
@@ -56,6 +60,7 @@ def register_packages() -> None:
             judge_error=_judge_error,
             open_memory=_open_memory,
             identify_memory=_identify_memory,
+            memories=MEMORIES,
             neural=_neural,
         )
     )

@@ -18,14 +18,14 @@ from beamlib.evaluate.calling import ensure_keys, resolved
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.run_store import ANSWERS
 from beamlib.evaluate.runner import plan_scoring, plan_task, run_task
-from beamlib.evaluate.task import Task, TaskPlan, arm_name
+from beamlib.evaluate.task import Task, TaskPlan, arm_name, runs_outside
 from beamlib.files import read_text, write_text
 from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
-from beamlib.params import ADAPTERS, FIELDS, RunParameters, listed_memories, load_parameters
+from beamlib.params import FIELDS, RunParameters, listed_memories, load_parameters
 from beamlib.places import PARAMS
 from beamlib.report.table import Table, save_table
 from beamlib.text import count, shell_command
@@ -166,10 +166,10 @@ def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
 def parse_arms(task: Task, options: TaskOptions, parameters: RunParameters) -> list[AnyArm]:
     """The arms that are named, without repeats, or all of them; an unknown name is a `UserError`."""
     arms = task.parse_arms(options.arms) if options.arms else list(task.arms(parameters))
-    own = [arm for arm in arms if task.memory(arm) == "own"]
+    own = [arm for arm in arms if task.kind(arm).outside]
     if (options.memory and not own) or ("own" in own and not options.memory):
         raise UserError("--memory: the arm own and a memory of your own, as file.py:Class, go together; give both.")
-    adapters = [arm for arm in own if arm in ADAPTERS]
+    adapters = [arm for arm in own if runs_outside(arm)]
     available = listed_memories(
         available_memories(
             ",".join(adapters), parameters.memory_timeout, parameters.models, alone=len(adapters) == len(arms)

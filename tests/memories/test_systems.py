@@ -25,7 +25,8 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
 from beamlib.llm.call_store import CallStore, stored_calls
-from beamlib.params import ADAPTERS, load_parameters
+from beamlib.memory.declared import named_memories
+from beamlib.params import load_parameters
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
 
@@ -50,6 +51,8 @@ if __name__ == "__main__":
     evaluate(chosen, [arm for arm in experiments(chosen)["main"] if arm.memory == "own"], quiet=True)
     keep_settings(resolved(chosen))
 """
+
+ADAPTERS = named_memories(outside=True)
 
 
 @pytest.fixture(params=ADAPTERS)
