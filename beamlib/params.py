@@ -174,8 +174,8 @@ class RunParameters(BaseModel):
     def __getitem__(self, name: str) -> Any:
         """Return a setting by its own name."""
         section = section_of(name)
-        if section in memory_sections():  # the section of a memory that was registered later has its usual values
-            return getattr(self.memories.get(section) or memory_sections()[section](), name)
+        if section in memory_sections():  # those of a memory that was registered later have their usual values
+            return getattr(self.memories.get(section), name, FIELDS[name].get_default(call_default_factory=True))
         return getattr(getattr(self, section) if section else self, name)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -195,38 +195,22 @@ class RunParameters(BaseModel):
 
 def sections() -> Mapping[str, type[Section]]:
     """Return all sections by name, those of memories by the memory's."""
-    return _sections_with(tuple(memory_sections().items()))
+    found: dict[str, type[Section]] = {}
+    for name in RunParameters.model_fields:
+        found |= memory_sections() if name == MEMORIES else {name: SECTIONS[name]} if name in SECTIONS else {}
+    return found
 
 
 def section_of(name: str) -> str:
     """Return the section that a setting is in, empty for those of the run as a whole."""
-    return _owners(tuple(sections().items())).get(name, "")
-
-
-@cache
-def _sections_with(own: tuple[tuple[str, type[MemorySettings]], ...]) -> Mapping[str, type[Section]]:
-    later = ("judging", "generation")
-    first = {name: section for name, section in SECTIONS.items() if name not in later}
-    return {**first, **dict(own), **{name: SECTIONS[name] for name in later}}
-
-
-@cache
-def _owners(known: tuple[tuple[str, type[Section]], ...]) -> Mapping[str, str]:
-    owners: dict[str, str] = dict.fromkeys(RunParameters.model_fields, "")
-    for section, model in known:
-        for name in model.model_fields:
-            if name in owners:
-                other = owners[name] or "the run"
-                raise UserError(f"the setting '{name}' of {section} is also one of {other}; rename it.")
-            owners[name] = section
-    return owners
+    return FIELDS.section(name)
 
 
 class _Fields(Mapping[str, FieldInfo]):
     """All settings, also those of memories that are registered after this module is imported."""
 
     def __getitem__(self, name: str) -> FieldInfo:
-        return self._known()[name]
+        return self._known()[name][1]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._known())
@@ -234,23 +218,31 @@ class _Fields(Mapping[str, FieldInfo]):
     def __len__(self) -> int:
         return len(self._known())
 
+    def section(self, name: str) -> str:
+        """Return the section of a setting, empty where it has none."""
+        known = self._known()
+        return known[name][0] if name in known else ""
+
     @staticmethod
-    def _known() -> Mapping[str, FieldInfo]:
-        return _fields(tuple(sections().items()))
+    def _known() -> Mapping[str, tuple[str, FieldInfo]]:
+        return _with_sections(tuple(sections().items()))
 
 
 @cache
-def _fields(known: tuple[tuple[str, type[Section]], ...]) -> Mapping[str, FieldInfo]:
-    by_name = dict(known)
-    found: dict[str, FieldInfo] = {}
-    for top, own in RunParameters.model_fields.items():
-        models = [by_name[name] for name in memory_sections()] if top == MEMORIES else [by_name.get(top)]
-        for model in models:
-            found |= model.model_fields if model else {top: own}
+def _with_sections(known: tuple[tuple[str, type[Section]], ...]) -> Mapping[str, tuple[str, FieldInfo]]:
+    by_name, found = dict(known), dict[str, tuple[str, FieldInfo]]()
+    for top, field in RunParameters.model_fields.items():
+        for part in memory_sections() if top == MEMORIES else (top,):
+            own = {name: (part, info) for name, info in by_name[part].model_fields.items()} if part in by_name else {}
+            for name in own:
+                if name in found or name in RunParameters.model_fields:
+                    other = found[name][0] if name in found else ""
+                    raise UserError(f"the setting '{name}' of {part} is also one of {other or 'the run'}; rename it.")
+            found |= own or {top: ("", field)}
     return found
 
 
-FIELDS: Mapping[str, FieldInfo] = _Fields()
+FIELDS = _Fields()
 """Every setting by its own name, in the order of the sections."""
 
 
