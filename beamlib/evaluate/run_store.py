@@ -42,7 +42,7 @@ ANSWER_CODE = (
     "beamlib.retrieval",
     "beamlib.retrieval.embedded",
     *(f"beamlib.evaluate.{name}" for name in ("answering", "ingest_cache")),
-    *(f"beam_memories.{name}" for name in ("own_memory", "own_process", "programs", "transformer")),
+    *(f"beam_memories.{name}" for name in ("memory_process", "own_memory", "own_process", "programs", "transformer")),
     "beamlib.text",
 )
 

@@ -129,9 +129,9 @@ def _templates(prompt_id: str, folder: Path | None) -> tuple[tuple[str, jinja2.T
 
 def _read(path: Path, own: PromptFile | None) -> PromptFile:
     """Parse a prompt file; with `own`, as an override of it."""
-    source = read_text(path)
+    source = read_text(path, _LONGEST_TEXT)
     if len(source) > _LONGEST_TEXT:
-        raise UserError(f"{path}: {len(source):,} characters, more than the {_LONGEST_TEXT:,} of a prompt; shorten it.")
+        raise UserError(f"{path}: more than the {_LONGEST_TEXT:,} characters of a prompt; shorten it.")
     header, text = _split(path, source, bare=own is not None)
     fields = _fields(path, header, own)
     variables = _variables(path, fields["variables"], own)

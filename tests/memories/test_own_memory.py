@@ -340,9 +340,11 @@ def test_questions_after_four_lost_processes_are_not_asked(hostile: str, example
             assert caught.value.outcome is Outcome.LOST
 
 
-def test_what_is_no_reply_is_a_reason(hostile: str) -> None:
-    with OwnMemory(hostile, 60, WINDOW) as memory, pytest.raises(ModelError, match="recall returned : Invalid JSON"):
-        memory.recall("forged()")
+def test_what_it_writes_to_every_channel_is_no_reply(hostile: str) -> None:
+    with OwnMemory(hostile, 60, WINDOW) as memory:
+        with pytest.raises(ModelError, match="recall returned NoneType, not a Recollection"):
+            memory.recall("forged()")
+        assert memory.recall("Recollection('next')").context == "next"
 
 
 def test_a_reading_takes_no_longer_than_it_may(file: Path, example: Loaded) -> None:
