@@ -52,16 +52,32 @@ _MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data", "meme": 
 """What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
 
 PROCESS = "process:"
+PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
+"""A name that may name a folder."""
 OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
 """A memory that is declared nowhere: `file.py:Class`, or `process:NAME:COMMAND`. The class, and the name, names a
 folder."""
+_WITH_NAME = re.compile(rf"({PLAIN_NAME})=(.+\.py:\w+)")
 
 
 def listed_memories(memory: str) -> tuple[str, ...]:
     """Split the value of `own_memory`: several memories can be given only by their names, separated by commas."""
     names = memory.split(",")
-    several = set(named_memories()).issuperset(names)
-    return tuple(dict.fromkeys(names)) if several else (memory,) if memory else ()
+    if memory and set(named_memories()).issuperset(names):
+        return tuple(dict.fromkeys(names))
+    named = _WITH_NAME.fullmatch(memory)
+    return (named[2],) if named else (memory,) if memory else ()
+
+
+def told_name(memory: str) -> str | None:
+    """Return the name that the value of `own_memory` has before the file: `newest=mine.py:Newest`."""
+    named = _WITH_NAME.fullmatch(memory)
+    return named[1] if named else None
+
+
+def with_name(target: str, name: str | None) -> str:
+    """Return the value of `own_memory` for a memory; only those in files bear names before them."""
+    return f"{name}={target}" if name and _WITH_NAME.fullmatch(f"{name}={target}") else target
 
 
 def only_named(memory: str) -> bool:

@@ -53,6 +53,10 @@ def _missing(*_: Any) -> Any:
     )
 
 
+def _nameless(_: str) -> None:
+    """Leave a memory without a name of its own: it is called like its class."""
+
+
 @dataclass(frozen=True)
 class Plugins:
     """Factories for what the core does not have.
@@ -63,6 +67,7 @@ class Plugins:
         open_memory: Opens a memory that is not in `beamlib.memory`, for an `Arm`, `ResolvedParameters` and the models.
             (The two are not imported here: retrieval imports this module, and must not reach `beamlib.evaluate`.)
         identify_memory: For an arm's `target`, a hash of the memory's code and the notes that tables print.
+        name_memory: For an arm's `target`, the name that the memory gives itself, if any.
         memories: Packages and modules that are searched for memories (`beamlib.memory.declared`).
         neural: The encoders that are neural models.
         cluster: Workers on other machines, None to use processes of this one.
@@ -72,6 +77,7 @@ class Plugins:
     judge_error: Callable[[], str] = _missing
     open_memory: Callable[[Any, Any, ModelRoles], AbstractContextManager[Memory]] = _missing
     identify_memory: Callable[[str], tuple[str, tuple[str, ...]]] = _missing
+    name_memory: Callable[[str], str | None] = _nameless
     memories: tuple[str, ...] = ()
     neural: Callable[[], NeuralModels] = _missing
     cluster: Cluster | None = None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from beamlib.memory.declared import DeclaredMemory, kind_of, memories
-from beamlib.params import OWN_MEMORY, PROCESS, RunParameters, listed_memories
+from beamlib.params import OWN_MEMORY, PLAIN_NAME, PROCESS, RunParameters, listed_memories, told_name
+from beamlib.plugins import plugins
 from beamlib.settings import HYBRID_BEAM_REMOVED, RetrieverName
 
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
@@ -19,7 +18,7 @@ BASE = "light"
 """The memory that Tables 8, 9 and 10 of the paper vary."""
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
 
-IMPORTED = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
+IMPORTED = PLAIN_NAME
 """The name of an imported run, which names a folder."""
 
 _INDEXES = {
@@ -85,25 +84,14 @@ def memory_arm(name: str, parameters: RunParameters, **changes: object) -> Arm:
     return Arm.model_validate({"memory": name, **used, **changes})
 
 
-def own_arm(target: str) -> Arm:
-    """Make the arm of a memory that is not part of this package, named as its class names itself."""
-    return Arm(memory="own", target=target, called=_called(target))
+def own_arm(target: str, called: str | None = None) -> Arm:
+    """Make the arm of a memory that is not part of this package.
 
-
-def _called(target: str) -> str | None:
-    """Read the plain text that a class assigns to `name`, without running its file; None where there is none."""
-    path, _, chosen = target.rpartition(":")
-    try:
-        parsed = ast.parse(Path(path).read_text(encoding="utf-8")) if path.endswith(".py") else ast.Module([], [])
-    except (OSError, ValueError, SyntaxError, RecursionError):  # told where the memory is made
-        return None
-    for definition in parsed.body:
-        for line in definition.body if isinstance(definition, ast.ClassDef) and definition.name == chosen else ():
-            places = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
-            value = getattr(getattr(line, "value", None), "value", None)
-            if any(isinstance(place, ast.Name) and place.id == "name" for place in places) and isinstance(value, str):
-                return value if re.fullmatch(IMPORTED, value) else None
-    return None
+    Args:
+        called: What it is called; by default the name that it gives itself, which its process is asked for.
+    """
+    in_file = not target.startswith(PROCESS) and ":" in target
+    return Arm(memory="own", target=target, called=(called or plugins().name_memory(target)) if in_file else None)
 
 
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
@@ -115,11 +103,11 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
     def light(**changes: object) -> Arm:
         return memory_arm(BASE, parameters, **changes)
 
-    own = listed_memories(parameters.own_memory)
+    own, called = listed_memories(parameters.own_memory), told_name(parameters.own_memory)
     return {
         "main": (
             *arms(lambda kind: kind.joins == "always" and not kind.ceiling),
-            *(memory_arm(one, parameters) if one in memories() else own_arm(one) for one in own),
+            *(memory_arm(one, parameters) if one in memories() else own_arm(one, called) for one in own),
             *arms(lambda kind: kind.ceiling),
         ),
         "budget": tuple(light(k=k) for k in parameters.retrieval.budgets),

@@ -38,7 +38,7 @@ from beamlib.memory.declared import DeclaredMemory, SharedReading, kind_of
 from beamlib.memory.oracle import Oracle
 from beamlib.memory.outside import Own
 from beamlib.memory.rag import Rag
-from beamlib.params import RunParameters, listed_memories
+from beamlib.params import RunParameters, listed_memories, told_name
 from beamlib.plugins import plugins
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Task(ABC):
             settings["released"] = sorted(parameters.flags)
         if kind.outside:
             target = self.target(arm, parameters)
-            name = own_arm(target).name
+            name = own_arm(target, told_name(parameters.own_memory)).name
             memory_hash, notes = plugins().identify_memory(target)
             settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings

@@ -45,9 +45,12 @@ from beamlib.params import (
     RunParameters,
     by_own_names,
     check_names,
+    listed_memories,
     load_parameters,
     only_named,
+    told_name,
     usual_parameters,
+    with_name,
 )
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
@@ -343,11 +346,15 @@ def _parameters(values: Mapping[str, Any]) -> RunParameters:
 
 def _rooted(parameters: RunParameters) -> RunParameters:
     """With relative paths, which count from the repository's top folder, as seen from where this process is."""
-    names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode", "meme")
-    given = {name: value for name in names if (value := parameters[name]) and not Path(value).is_absolute()}
-    if only_named(parameters.own_memory) or parameters.own_memory.startswith(PROCESS):  # no file
-        given.pop("own_memory", None)
-    rooted = {name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
+    names = ("run", "data", "models", "authors", "prompts", "memorycode", "meme")
+    given = {name: parameters[name] for name in names}
+    own = parameters.own_memory
+    if not (only_named(own) or own.startswith(PROCESS)):  # a file
+        given["own_memory"] = listed_memories(own)[0]
+    changed = {name: value for name, value in given.items() if value and not Path(value).is_absolute()}
+    rooted = {name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in changed.items()}
+    if "own_memory" in rooted:
+        rooted["own_memory"] = with_name(rooted["own_memory"], told_name(own))
     return parameters.model_copy(update=rooted)
 
 

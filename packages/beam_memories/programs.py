@@ -19,7 +19,7 @@ from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.files import sha256, sha256_of_file, to_json
 from beamlib.memory.declared import kind_of, named_memories
-from beamlib.params import OWN_MEMORY, PROCESS
+from beamlib.params import OWN_MEMORY, PROCESS, listed_memories, told_name, with_name
 from beamlib.places import ROOT
 
 HOST = Path(__file__).parent / "adapters" / "host.py"
@@ -99,7 +99,9 @@ def memory_place(given: str) -> str:
     if not re.fullmatch(OWN_MEMORY, given) and PROCESS in given[: len(PROCESS)]:
         raise UserError(f"--memory: {given!r:.200} is not of the form process:NAME:COMMAND, for example {_EXAMPLE}.")
     if not given.startswith(PROCESS):
-        return str(Path(given).absolute())
+        file = Path(given.rpartition(":")[0])
+        target = given if file.is_file() else listed_memories(given)[0]  # a path may have an = of its own
+        return with_name(str(Path(target).absolute()), told_name(given) if target != given else None)
     kind, name, command = given.split(":", 2)
     words = [str(Path(word).absolute()) if Path(word).is_file() else word for word in _words(command)]
     return f"{kind}:{name}:{shlex.join(words)}"

@@ -46,6 +46,12 @@ def _identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
     return identify_memory(target)
 
 
+def _name_memory(target: str) -> str | None:
+    from beam_memories.own_memory import greeted_name
+
+    return greeted_name(target)
+
+
 def _neural() -> NeuralModels:
     from beam_memories import transformer
 
@@ -60,6 +66,7 @@ def register_packages() -> None:
             judge_error=_judge_error,
             open_memory=_open_memory,
             identify_memory=_identify_memory,
+            name_memory=_name_memory,
             memories=MEMORIES,
             neural=_neural,
         )
