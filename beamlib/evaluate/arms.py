@@ -9,13 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from beamlib.memory.declared import DeclaredMemory, kind_of, memories
+from beamlib.memory.outside import Own
 from beamlib.params import OWN_MEMORY, PLAIN_NAME, PROCESS, RunParameters, listed_memories, told_name
 from beamlib.plugins import plugins
 from beamlib.settings import HYBRID_BEAM_REMOVED, RetrieverName
 
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
-BASE = "light"
-"""The memory that Tables 8, 9 and 10 of the paper vary."""
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
 
 IMPORTED = PLAIN_NAME
@@ -75,6 +74,17 @@ class Arm(BaseModel):
         return "-".join(parts)
 
 
+def base_memory() -> str:
+    """The memory whose components, K and retriever Tables 8, 9 and 10 of the paper vary."""
+    return next(name for name, kind in memories().items() if kind.components)
+
+
+def baseline_memory() -> str:
+    """The memory that is one index and nothing else: of the same K and retriever as the base."""
+    plain = (name for name, kind in memories().items() if kind.joins == "always" and not kind.components)
+    return next(name for name in plain if "retriever" in memories()[name].uses)
+
+
 def memory_arm(name: str, parameters: RunParameters, **changes: object) -> Arm:
     """Make the arm of a declared memory, with the run's retriever and K where it searches by them."""
     kind = kind_of(name)
@@ -91,7 +101,7 @@ def own_arm(target: str, called: str | None = None) -> Arm:
         called: What it is called; by default the name that it gives itself, which its process is asked for.
     """
     in_file = not target.startswith(PROCESS) and ":" in target
-    return Arm(memory="own", target=target, called=(called or plugins().name_memory(target)) if in_file else None)
+    return Arm(memory=Own.name, target=target, called=(called or plugins().name_memory(target)) if in_file else None)
 
 
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
@@ -101,7 +111,7 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
         return [memory_arm(name, parameters) for name, kind in memories().items() if chosen(kind)]
 
     def light(**changes: object) -> Arm:
-        return memory_arm(BASE, parameters, **changes)
+        return memory_arm(base_memory(), parameters, **changes)
 
     own, called = listed_memories(parameters.own_memory), told_name(parameters.own_memory)
     return {

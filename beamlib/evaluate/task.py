@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arms import Arm, own_arm
+from beamlib.evaluate.arms import Arm, baseline_memory, own_arm
 from beamlib.evaluate.calling import ResolvedParameters, identities
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
 from beamlib.evaluate.old_records import convert_old_records
@@ -37,7 +37,6 @@ from beamlib.llm.endpoints import EMBEDDING
 from beamlib.memory.declared import DeclaredMemory, SharedReading, kind_of
 from beamlib.memory.oracle import Oracle
 from beamlib.memory.outside import Own
-from beamlib.memory.rag import Rag
 from beamlib.params import RunParameters, listed_memories, told_name
 from beamlib.plugins import plugins
 
@@ -341,7 +340,9 @@ class Task(ABC):
         for more in range(1, len(arms) - len(others) + 1):
             lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.retrieval.k + more})
             own = (
-                Arm(memory=Rag.name, retriever="bm25", k=lexical.retrieval.k) if isinstance(arms[0], Arm) else Rag.name
+                Arm(memory=baseline_memory(), retriever="bm25", k=lexical.retrieval.k)
+                if isinstance(arms[0], Arm)
+                else baseline_memory()
             )
             parts.append(([own], lexical))
         return parts

@@ -100,6 +100,8 @@ class DeclaredMemory:
     """Its name in parameters, records and folders."""
     label: ClassVar[str] = ""
     """Its name in tables, where that differs."""
+    published_as: ClassVar[str] = ""
+    """What publications call it, where that differs by more than capitals."""
     order: ClassVar[float] = 50
     """Its place among the columns of tables; those at the same place stand by name."""
     joins: ClassVar[Joins] = "by name"
@@ -116,6 +118,8 @@ class DeclaredMemory:
     """Who is called: the reader, and whom it calls itself."""
     code: ClassVar[tuple[str, ...]] = ()
     """Modules and packages that its answers rest on, beside those of `beamlib`."""
+    components: ClassVar[tuple[str, ...]] = ()
+    """What ablations switch off, one at a time (Table 8 of the paper)."""
     searched: ClassVar[str] = ""
     """What its index searches, for footers."""
     whole: ClassVar[bool] = False

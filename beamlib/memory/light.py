@@ -238,6 +238,7 @@ class Light(SharedReading):
     uses = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
     prompts = ("episodic_keys", "scratchpad_compress", "scratchpad_filter", "scratchpad_notes")
     roles = ("reader", "memory", "compressor")
+    components = tuple(_SWITCHES.values())
     searched = "LIGHT searches the keys of pairs, and has working memory, scratchpad and noise filter of its own"
     released_flags = LIGHT_FLAGS
 

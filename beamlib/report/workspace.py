@@ -23,7 +23,7 @@ from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import given_to
 from beamlib.evaluate.arm_folder import configuration_of_run
-from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.arms import memory_arm
 from beamlib.evaluate.calling import PUBLISHED, open_models, resolved, run_subdir
 from beamlib.evaluate.configuration import stated, writing_configuration
 from beamlib.evaluate.ingest_cache import read_shared
@@ -179,7 +179,7 @@ class Workspace:
         """
         parameters = resolved(self.parameters)
         models = self._open.enter_context(open_models(parameters, conversation.id))
-        arm = Arm(memory="light", retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
+        arm = memory_arm(Light.name, parameters)
         try:
             return read_shared(Light.build(given_to(arm, parameters, models)), conversation, parameters, models)
         except ModelError as error:

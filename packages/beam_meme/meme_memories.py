@@ -26,6 +26,7 @@ MemeMemory: TypeAlias = str
 
 CEILING = "gold-facts"
 """What MEME calls the memory that is handed evidence."""
+_DENSE = "text-embedding-3-small"
 OVER_SESSIONS: tuple[MemeMemory, ...] = ("bm25", "dense")
 
 
@@ -38,6 +39,12 @@ def meme_memories() -> tuple[MemeMemory, ...]:
         names += [CEILING if kind.ceiling else name, *(OVER_SESSIONS if kind.whole else ())]
     names.remove(CEILING)
     return (names[0], CEILING, *names[1:])
+
+
+def own_name(system: str) -> str:
+    """Return the memory that is of the same make as a published system; its name in small letters where none is."""
+    names = {kind.published_as: name for name, kind in memories().items() if kind.published_as}
+    return {**names, _DENSE: "dense"}.get(system, system.lower())
 
 
 def reads_sessions(memory: MemeMemory) -> bool:

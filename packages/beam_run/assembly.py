@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import NO_LOSSES, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest, read_answers, read_manifest, stored_judgements
-from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
+from beamlib.evaluate.arms import COMPONENTS, Arm, base_memory, baseline_memory, experiments
 from beamlib.evaluate.calling import run_subdir
 from beamlib.evaluate.run_store import combined_hash
 from beamlib.files import to_json
@@ -315,19 +315,22 @@ def _bases(stored: Sequence[Stored], options: AssemblyOptions, run: Path) -> dic
     bases: dict[str, Arm] = {}
     for part in dict.fromkeys(entry.part for entry in stored):
         arms = [entry.arm for entry in stored if entry.part == part]
-        complete = [arm for arm in arms if arm.memory == "light" and arm.without is None]
+        complete = [arm for arm in arms if arm.memory == base_memory() and arm.without is None]
         names = ", ".join(arm.name for arm in complete)
         if name := (options.bases or {}).get(part, options.base):
             if not (named := [arm for arm in complete if arm.name == name]):
                 raise UserError(f"{run / part}: it has no arm {name!r}; the complete LIGHTs in it: {names or 'none'}.")
             bases[part] = named[0]
             continue
-        rag, partial = [arm for arm in arms if arm.memory == "rag"], [arm for arm in arms if arm.without is not None]
+        rag, partial = (
+            [arm for arm in arms if arm.memory == baseline_memory()],
+            [arm for arm in arms if arm.without is not None],
+        )
         settings = {(arm.retriever, arm.k) for arm in rag or partial or complete}
         if len(settings) > 1:
             raise UserError(f"{run / part}: several LIGHTs can be the base of its tables: {names}; name one by --base.")
         retriever, k = settings.pop() if settings else (None, None)
-        bases[part] = Arm(memory="light", retriever=retriever, k=k)
+        bases[part] = Arm(memory=base_memory(), retriever=retriever, k=k)
     return bases
 
 
@@ -359,9 +362,9 @@ def _all_columns(stored: Sequence[Stored], bases: Mapping[str, Arm]) -> Iterator
 
 def _method(arm: Arm, base: Arm) -> str:
     """Return the column of Table 1 for an arm, empty for none."""
-    if arm.memory == "light" and arm != base:
+    if arm.memory == base_memory() and arm != base:
         return ""
-    if arm.memory == "rag" and (arm.retriever, arm.k) != (base.retriever, base.k):
+    if arm.memory == baseline_memory() and (arm.retriever, arm.k) != (base.retriever, base.k):
         return ""
     kind = kind_of(arm.memory)
     return arm.name.removeprefix("own-") if kind.joins == "by target" else kind.title() or arm.memory

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beam_run.adapter_calls import count_adapters
+from beam_run.adapter_calls import call_rule, count_adapters
 from beam_run.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
 from beam_run.dry_run import (
     CallStep,
@@ -39,7 +39,6 @@ from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
-from beamlib.memory.declared import kind_of
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 
@@ -70,7 +69,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     uncounted = [
         name
         for name, arm in plan.arms.items()
-        if task.kind(arm).outside and not (isinstance(arm, Arm) and kind_of(arm.target).outside)
+        if task.kind(arm).outside and not (isinstance(arm, Arm) and call_rule(arm))
     ]
     expected = stored_means(parameters)
     tally = CallTally()

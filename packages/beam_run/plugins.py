@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from beamlib.memory.protocol import Memory
 
 
-MEMORIES = ("beam_memories.evolving", "beam_memories.adapters")
+MEMORIES = ("beam_memories.by_name", "beam_memories.evolving")
 """Whose modules declare memories."""
 
 

@@ -25,6 +25,7 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
+from beamlib.memory.outside import Own
 from beamlib.params import FIELDS, RunParameters, listed_memories, load_parameters
 from beamlib.places import PARAMS
 from beamlib.report.table import Table, save_table
@@ -82,7 +83,7 @@ def name_own_memory(options: TaskOptions) -> TaskOptions:
             f"--memories: a run takes one memory of your own, not {' and '.join(both)}; give the others runs of their "
             "own with --name."
         )
-    return replace(options, arms=["own" if arm in places else arm for arm in options.arms], memory=both[0])
+    return replace(options, arms=[Own.name if arm in places else arm for arm in options.arms], memory=both[0])
 
 
 def run_command(task: Task, options: TaskOptions) -> TaskPlan:
@@ -167,7 +168,7 @@ def parse_arms(task: Task, options: TaskOptions, parameters: RunParameters) -> l
     """The arms that are named, without repeats, or all of them; an unknown name is a `UserError`."""
     arms = task.parse_arms(options.arms) if options.arms else list(task.arms(parameters))
     own = [arm for arm in arms if task.kind(arm).outside]
-    if (options.memory and not own) or ("own" in own and not options.memory):
+    if (options.memory and not own) or (Own.name in own and not options.memory):
         raise UserError("--memory: the arm own and a memory of your own, as file.py:Class, go together; give both.")
     adapters = [arm for arm in own if runs_outside(arm)]
     available = listed_memories(

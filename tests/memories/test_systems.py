@@ -16,7 +16,7 @@ from system_replies import system_reply
 
 from beam_memories.own_memory import check_own_memory
 from beam_memories.programs import adapter_identity
-from beam_run.adapter_calls import RULES, count_adapters
+from beam_run.adapter_calls import call_rule, count_adapters
 from beam_run.dry_run import CallTally
 from beam_run.publish import publish, verify
 from beamlib.data.loading import load
@@ -147,11 +147,12 @@ def test_what_it_will_call_is_in_the_estimate(name: str, tmp_path: Path, repo_ro
     chosen = load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path), models=str(models))
     arms, tally = (Arm(memory="own", target=name),), CallTally()
     count_adapters(tally, arms, example.conversation, len(example.probes), resolved(chosen), {})
-    (step,) = tally
+    (step,), rule = tally, call_rule(arms[0])
+    assert rule is not None
     counts = tally[step]
     assert step == ("memory", f"{name}/chat")
-    assert (counts.pending, counts.held) == (RULES[name].calls * len(example.conversation.pairs), 0)
-    assert counts.input > counts.pending * RULES[name].tokens
+    assert (counts.pending, counts.held) == (rule.calls * len(example.conversation.pairs), 0)
+    assert counts.input > counts.pending * rule.tokens
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

@@ -27,6 +27,7 @@ class Wiki(EvolvingMemory):
     """Keep logs, pages and an index."""
 
     name = "wiki"
+    published_as = "Karpathy Wiki"
     order = 41
 
     def _forget(self) -> None:
