@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -183,6 +184,20 @@ def read_text(path: Path, most: int | None = None) -> str:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
     refuse_lfs_pointer(path, text[:100].encode())
     return text
+
+
+def read_version(path: Path, most: int | None = None) -> str:
+    """`read_text` of a file that is asked for many times: it is read once, and again after it has changed."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return read_text(path, most)  # which says what is wrong
+    return _read_version(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino), most)
+
+
+@lru_cache(maxsize=256)
+def _read_version(path: Path, version: tuple[int, int, int], most: int | None) -> str:
+    return read_text(path, most)
 
 
 def refuse_lfs_pointer(path: Path, start: bytes) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -28,7 +29,7 @@ from pydantic.fields import FieldInfo
 from beamlib.data.conversations import Size, Treatment
 from beamlib.data.sources import parse_size
 from beamlib.errors import UserError
-from beamlib.files import read_yaml
+from beamlib.files import MOST_YAML, parse_yaml, read_version
 from beamlib.llm.endpoints import BACKBONE
 from beamlib.memory.declared import MemorySettings, memories, memory_sections, named_memories
 from beamlib.places import PARAMS, ROOT
@@ -359,13 +360,18 @@ def preset_values(preset: str, folder: Path) -> dict[str, Any]:
 
 def _values(path: Path) -> dict[str, Any]:
     """The values of a file, flat: those under `settings` are like the others."""
-    values: Any = read_yaml(path)
+    values: Any = deepcopy(_parsed(path, read_version(path, MOST_YAML)))
     settings: Any = values.pop(SETTINGS, {}) if isinstance(values, dict) else None
     if not isinstance(settings, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
     settings, values = by_own_names(settings, str(path)), by_own_names(values, str(path))
     check_names([*settings, *values], str(path))
     return {**settings, **values}
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path, text: str) -> Any:
+    return parse_yaml(text, path)
 
 
 def generated_in(run: Path) -> Path | None:

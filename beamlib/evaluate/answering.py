@@ -10,7 +10,6 @@ from typing import TypeVar
 from beamlib.data.conversations import Conversation, Probe
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, sends_chat_turns
 from beamlib.evaluate.ingest_cache import read_shared
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
 from beamlib.memory import Memory
@@ -18,6 +17,7 @@ from beamlib.memory.declared import DeclaredMemory, Given, SharedReading, kind_o
 from beamlib.memory.protocol import RetrievedContext, partly_shown
 from beamlib.params import RunParameters
 from beamlib.processes import tell
+from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter
 
 AnyMemory = TypeVar("AnyMemory", bound=Memory)
@@ -44,7 +44,7 @@ Group = tuple[Sequence[Asked], Model, bool]
 
 def given_to(
     arm: Arm,
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]] | None = None,
     *,
@@ -61,7 +61,7 @@ def given_to(
 def ingested(
     arms: Sequence[Arm],
     conversation: Conversation,
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
     *,
@@ -168,7 +168,7 @@ class Questions:
 def answer_questions(
     asked: Questions,
     arms: Sequence[Arm],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, dict[str, list[Answer]]]:
@@ -181,7 +181,7 @@ def answer_arms(
     arms: Sequence[Arm],
     conversation: Conversation,
     probes: Sequence[Probe],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, list[Answer]]:
@@ -193,7 +193,7 @@ def answer_arms(
             kind_of(arm.memory).whole,
         )
         for arm, memory in ingested(
-            arms, conversation, parameters, roster, evidence, as_turns=sends_chat_turns(parameters)
+            arms, conversation, parameters, roster, evidence, as_turns=parameters.sends_chat_turns
         )
     ]
     names = [arm.name for arm in arms]

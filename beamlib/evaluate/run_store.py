@@ -22,10 +22,10 @@ import beamlib
 from beamlib.data.checked_json import State
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_json, read_jsonl, sha256, to_json, write_json, write_text
-from beamlib.llm.prompts import prompt_file
 from beamlib.memory.declared import young_settings
 from beamlib.params import FIELDS, RunParameters
 from beamlib.places import ROOT
+from beamlib.run import Run
 
 ANSWERS, JUDGEMENTS = "answers", "judgements"
 """The parts that every task has. A task without a judge leaves the second one empty."""
@@ -379,9 +379,8 @@ def settings_of(parameters: RunParameters, names: Iterable[str]) -> dict[str, An
 
 
 def prompt_hashes(parameters: RunParameters, names: Iterable[str]) -> dict[str, str]:
-    """The hashes of these prompts, overridden ones as they are in their folder."""
-    folder = Path(parameters.prompts) if parameters.prompts else None
-    return {name: prompt_file(name, folder).sha256 for name in names}
+    """The hashes of these prompts: as a `Run` has read them, else as they are on disk."""
+    return Run.of(parameters).prompt_files.hashes(names)
 
 
 def combined_hash(hashes: Mapping[str, str]) -> str:

@@ -17,7 +17,6 @@ from pydantic import BaseModel, Field
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, baseline_memory, own_arm
-from beamlib.evaluate.calling import ResolvedParameters, identities
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
 from beamlib.evaluate.old_records import convert_old_records
 from beamlib.evaluate.run_store import (
@@ -39,6 +38,7 @@ from beamlib.memory.oracle import Oracle
 from beamlib.memory.outside import Own
 from beamlib.params import RunParameters, listed_memories, told_name
 from beamlib.plugins import plugins
+from beamlib.run import Run
 
 if TYPE_CHECKING:
     from beamlib.report.table import Table
@@ -119,7 +119,7 @@ class Task(ABC):
     @staticmethod
     @abstractmethod
     def answer(
-        asked: Any, arms: Sequence[Any], parameters: ResolvedParameters, roster: Any, evidence: Evidence, /
+        asked: Any, arms: Sequence[Any], parameters: Run, roster: Any, evidence: Evidence, /
     ) -> Mapping[str, Records]:
         """Answer the questions of one unit: records by arm and part. It runs in a worker; see `Answerer`."""
 
@@ -206,7 +206,7 @@ class Task(ABC):
         """The readers whose answers a run has."""
         return sorted({path.parent.parent.name for path in (run / self.name).glob(f"*/*/{RUN}")})
 
-    def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
+    def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The parameters that an arm rests on, by name."""
         kind = self.kind(arm)
         settings = settings_of(parameters, kind.settings_names())
@@ -223,10 +223,10 @@ class Task(ABC):
         """The prompts that an arm rests on."""
         return (*self.prompts, *self.kind(arm).prompts_for(parameters))
 
-    def store(self, arm: AnyArm, parameters: ResolvedParameters) -> RunStore[Any]:
+    def store(self, arm: AnyArm, parameters: Run) -> RunStore[Any]:
         """The records of an arm on file."""
         name = arm_name(arm)
-        models = identities(parameters, self.memory(arm))
+        models = parameters.identities(self.memory(arm))
         settings = self.settings(arm, parameters)
         encoder = (EMBEDDING,) if settings.get("encoder") == EMBEDDING else ()
         used = {role: models[role] for role in (*self.kind(arm).roles, *encoder)}
@@ -246,7 +246,7 @@ class Task(ABC):
         folder = self.folder(Path(parameters.run), reader_name(parameters))
         return self._store(folder / name, fields, parameters)
 
-    def store_on_file(self, folder: Path, parameters: ResolvedParameters) -> RunStore[Any]:
+    def store_on_file(self, folder: Path, parameters: Run) -> RunStore[Any]:
         """The records in an arm's folder as they are, by whatever settings they were made; its verdicts where they are
         by the judge of `parameters`.
         """
@@ -257,8 +257,8 @@ class Task(ABC):
         store.open({}, retry=False)
         return store
 
-    def _store(self, folder: Path, fields: Mapping[str, Any], parameters: ResolvedParameters) -> RunStore[Any]:
-        models = identities(parameters)
+    def _store(self, folder: Path, fields: Mapping[str, Any], parameters: Run) -> RunStore[Any]:
+        models = parameters.identities()
         judged_by = {role: models[role] for role in ("judge", "aligner")} if self.judge else {}
         prompts = prompt_hashes(parameters, self.judge_prompts)
         judging = {
@@ -278,7 +278,7 @@ class Task(ABC):
     def answer_jobs(
         self,
         work: Sequence[tuple[Unit, Sequence[AnyArm]]],
-        parameters: ResolvedParameters,
+        run: Run,
         command: str,
         *,
         together: int = 1,
@@ -293,7 +293,7 @@ class Task(ABC):
         Args:
             together: How many units go into one job.
         """
-        split = not parameters.models and len(work) < parameters.workers
+        split = not run.models_file and len(work) < run.workers
         groups: dict[str, list[tuple[Unit, tuple[AnyArm, ...]]]] = {"": []}
         for unit, arms in work:
             own: dict[str, list[AnyArm]] = {}
@@ -304,13 +304,13 @@ class Task(ABC):
             for group, members in own.items():
                 groups.setdefault(group, []).append((unit, tuple(members)))
         told = groups.pop(self.ceiling, [])
-        first = [job for group in groups.values() for job in self._jobs(group, parameters, command, together)]
-        return [first, self._jobs(told, parameters, command, together, told=True)]
+        first = [job for group in groups.values() for job in self._jobs(group, run, command, together)]
+        return [first, self._jobs(told, run, command, together, told=True)]
 
     def _jobs(
         self,
         work: Iterable[tuple[Unit, tuple[AnyArm, ...]]],
-        parameters: ResolvedParameters,
+        run: Run,
         command: str,
         together: int,
         *,
@@ -324,21 +324,19 @@ class Task(ABC):
                 UnitWork(unit.id, unit.asked, arms, sum(self.count(unit, arm) for arm in arms)) for unit, arms in part
             )
             evidence = {key: ids for unit, _ in part for key, ids in unit.evidence.items()} if told else {}
-            jobs.append(AnswerJob(units, self.answer, parameters, evidence, self.name, command))
+            jobs.append(AnswerJob(units, self.answer, run, evidence, self.name, command))
         return jobs
 
-    def rehearsal(
-        self, arms: Sequence[AnyArm], parameters: ResolvedParameters
-    ) -> list[tuple[Sequence[AnyArm], ResolvedParameters]]:
+    def rehearsal(self, arms: Sequence[AnyArm], run: Run) -> list[tuple[Sequence[AnyArm], Run]]:
         """What an estimate asks in place of `arms`: a memory of the user's own counts as RAG with BM25.
 
         Each gets one pair more than the one before and than RAG, which may be among the arms: equal requests would
         count once.
         """
         others = [arm for arm in arms if not self.kind(arm).outside]
-        parts: list[tuple[Sequence[AnyArm], ResolvedParameters]] = [(others, parameters)] if others or not arms else []
+        parts: list[tuple[Sequence[AnyArm], Run]] = [(others, run)] if others or not arms else []
         for more in range(1, len(arms) - len(others) + 1):
-            lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.retrieval.k + more})
+            lexical = run.model_copy(update={"retriever": "bm25", "k": run.retrieval.k + more})
             own = (
                 Arm(memory=baseline_memory(), retriever="bm25", k=lexical.retrieval.k)
                 if isinstance(arms[0], Arm)
@@ -357,7 +355,7 @@ class TaskPlan:
     """
 
     task: Task
-    parameters: ResolvedParameters
+    run: Run
     arms: Mapping[str, AnyArm]
     units: Mapping[str, Unit]
     stores: Mapping[str, RunStore[Any]]

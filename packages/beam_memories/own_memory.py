@@ -22,13 +22,13 @@ from beam_memories.programs import batches, identify_memory, program
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, models_file
 from beamlib.files import make_folder, temporary_folder
-from beamlib.llm.endpoints import load_models
+from beamlib.llm.endpoints import ModelsFile
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import RetrievedContext
 from beamlib.memory.declared import kind_of
 from beamlib.params import PLAIN_NAME, listed_memories, told_name, with_name
+from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter
 
 _Value = TypeVar("_Value")
@@ -40,7 +40,7 @@ _MOST_LOSSES = 4
 """Lost processes without a reply in between, after which the rest of a conversation's questions are not asked."""
 
 
-def check_own_memory(target: str, seconds: float, models: str = "") -> str | None:
+def check_own_memory(target: str, seconds: float, models: ModelsFile | None = None) -> str | None:
     """Return the name that the memory `target` gives itself, if any.
 
     A class's file and a command are executed, in their own process. An adapter is only looked up; it needs a models
@@ -77,7 +77,7 @@ def _greeted_name(target: str, code: str) -> str | None:
     return check_own_memory(target, _START)
 
 
-def available_memories(memory: str, seconds: float, models: str = "", *, alone: bool = True) -> str:
+def available_memories(memory: str, seconds: float, models: ModelsFile | None = None, *, alone: bool = True) -> str:
     """Check the memories of `own_memory`, print why one of several cannot run, and return the others.
 
     One that gives itself a name comes with it, so that nobody has to ask its process again.
@@ -108,26 +108,26 @@ def _no_models(target: str) -> UserError:
     )
 
 
-def _vector_width(models: str) -> int:
-    """Read `embedding.dimensions` of a models file, 0 if it has no such role."""
-    role = load_models(Path(models)).embedding
+def _vector_width(models: ModelsFile) -> int:
+    """Return `embedding.dimensions` of a models file, 0 if it has no such role."""
+    role = models.embedding
     if role is not None and role.dimensions is None:
         raise UserError(
-            f"{models}: 'embedding.dimensions' is missing; add how many numbers a vector of {role.model} has, which "
-            "memories from outside this package need before the first vector."
+            f"{models.origin}: 'embedding.dimensions' is missing; add how many numbers a vector of {role.model} has, "
+            "which memories from outside this package need before the first vector."
         )
     return (role and role.dimensions) or 0
 
 
 @contextmanager
-def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[OwnMemory]:
+def open_memory(arm: Arm, parameters: Run, roster: ModelRoles) -> Iterator[OwnMemory]:
     """Open the memory of `arm`, with an empty folder for its files and an endpoint for its calls."""
     target, place = arm.target or "", Path(parameters.run)
     with ExitStack() as stack:
         loopback, hidden = None, frozenset[str]()
         if roster.outside:
-            models = models_file(parameters)
-            width = _vector_width(parameters.models) if parameters.models else 0
+            models = parameters.models_file
+            width = _vector_width(models) if models else 0
             loopback = stack.enter_context(Loopback(roster.outside, arm.name, width))
             hidden = models.key_variables if models else hidden
         elif program(target).adapter:
