@@ -15,7 +15,7 @@ from pydantic import PrivateAttr
 
 from beamlib.errors import UserError
 from beamlib.files import inside
-from beamlib.llm.endpoints import EMBEDDING, Endpoint, ModelsFile, load_models
+from beamlib.llm.endpoints import EMBEDDING, MODELS, Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import Prompts
 from beamlib.memory.declared import memories
@@ -81,6 +81,8 @@ class Run(RunParameters):
             return parameters
         if models is None and parameters.models:
             models = load_models(Path(parameters.models))
+        if models is not None:
+            _check_methods(models, parameters.models)
         prompts = Prompts.read(Path(parameters.prompts) if parameters.prompts else None)
         endpoints = _endpoints_of(parameters, models)
         if parameters.retrieval.encoder == EMBEDDING and EMBEDDING not in endpoints:
@@ -224,6 +226,16 @@ def _endpoints_of(parameters: RunParameters, models: ModelsFile | None) -> dict[
     }  # fmt: skip
     limited = {role: endpoint.with_output_limit(parameters.output_tokens) for role, endpoint in roles.items()}
     return limited | ({EMBEDDING: models.embedding} if models.embedding else {})
+
+
+def _check_methods(models: ModelsFile, origin: str) -> None:
+    """A `UserError` where a reader is served otherwise for a method that no memory has the name of."""
+    for name, reader in models.readers.items():
+        for method in reader.methods.keys() - memories().keys():
+            raise UserError(
+                f"{origin or MODELS}: 'readers.{name}.methods' names {method!r:.80}, which is no memory; name one of "
+                f"{', '.join(memories())}."
+            )
 
 
 def windows(parameters: RunParameters, endpoints: Mapping[str, Endpoint]) -> dict[str, int]:

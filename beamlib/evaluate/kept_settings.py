@@ -7,7 +7,8 @@ from typing import Any
 
 from beamlib.files import read_json, write_json
 from beamlib.llm.endpoints import MODELS
-from beamlib.params import only_named
+from beamlib.memory.declared import memory_kind, named_memories
+from beamlib.params import FIELDS, only_named
 from beamlib.run import Run
 
 PARAMETERS = "parameters.json"
@@ -54,5 +55,8 @@ def keep_settings(run: Run) -> None:
     changes |= {
         MODELS_PARAMETER: MODELS if run.models_file else "", PROMPTS: PROMPTS if run.prompt_files.overridden else "",
     }  # fmt: skip
-    flat = {**run.flat(), **changes}
+    # A setting of a memory that is taken by name is unknown where that memory is not; its usual value says nothing.
+    by_memory = {name for memory in named_memories() for name in memory_kind(memory).own_settings.model_fields}
+    flat = {name: value for name, value in run.flat().items() if name not in by_memory or value != FIELDS[name].default}
+    flat |= changes
     write_json(run.path(PARAMETERS), {name: value for name, value in flat.items() if name not in ELSEWHERE})
