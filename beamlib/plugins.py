@@ -66,6 +66,10 @@ def _missing(*_: Any) -> Any:
     )
 
 
+def _nameless(_: str) -> None:
+    """Leave a memory without a name of its own: it is called like its class."""
+
+
 @dataclass(frozen=True)
 class Plugins:
     """Factories for what the core does not have.
@@ -81,6 +85,8 @@ class Plugins:
             (`beam_memories.own_memory.available_memories`).
         use_cluster: Has all further work done by the cluster that `--cluster` names; an empty name ends that.
         identify_memory: For an arm's `target`, a hash of the memory's code and the notes that tables print.
+        name_memory: For an arm's `target`, the name that the memory gives itself, if any.
+        memories: Packages and modules that are searched for memories (`beamlib.memory.declared`).
         neural: The encoders that are neural models.
         cluster: Workers on other machines, None to use processes of this one.
     """
@@ -93,6 +99,8 @@ class Plugins:
     available_memories: Callable[..., str] = _missing
     use_cluster: Callable[[str], None] = _missing
     identify_memory: Callable[[str], tuple[str, tuple[str, ...]]] = _missing
+    name_memory: Callable[[str], str | None] = _nameless
+    memories: tuple[str, ...] = ()
     neural: Callable[[], NeuralModels] = _missing
     cluster: Cluster | None = None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beamlib.commands.adapter_calls import count_adapters
+from beamlib.commands.adapter_calls import call_rule, count_adapters
 from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
 from beamlib.commands.dry_run import (
     CallStep,
@@ -39,7 +39,7 @@ from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
-from beamlib.params import ADAPTERS, RunParameters
+from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.run import Run
 
@@ -71,7 +71,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     uncounted = [
         name
         for name, arm in plan.arms.items()
-        if task.memory(arm) == "own" and not (isinstance(arm, Arm) and arm.target in ADAPTERS)
+        if task.kind(arm).outside and not (isinstance(arm, Arm) and call_rule(arm))
     ]
     expected = stored_means(run)
     tally = CallTally()

@@ -13,14 +13,14 @@ import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_version, to_json, write_text
+from beamlib.files import MOST_YAML, parse_yaml, read_version, to_json, write_text
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
 from beamlib.llm.model import MOST_REPLY_BYTES
 
@@ -34,8 +34,6 @@ UNLIMITED_TOKENS = 65_536
 """Tokens that a reply is assumed to have at most if its request has no limit."""
 Author = Literal["planner", "titler", "narrator", "augmenter", "asker", "speaker", "detector", "prober"]
 """Roles of generation (paper, sections 2.2, 2.3 and appendix B), in the order in which they first write."""
-Method = Literal["full-context", "rag", "light"]
-"""Methods that a backbone may be served differently for (paper, section 4.1: Qwen with 128K and with 32K tokens)."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 _BYTES_PER_TOKEN = 64
@@ -211,9 +209,12 @@ class Embedding(Endpoint):
 
 
 class Reader(Endpoint):
-    """A backbone. Each entry of `methods` overrides fields of the rest for one method."""
+    """A backbone. Each entry of `methods` overrides fields of the rest for one method, by the name of its memory.
 
-    methods: dict[Method, Endpoint] = Field(default_factory=dict)
+    (Paper, section 4.1: Qwen is served with 128K tokens for long context and with 32K for the others.)
+    """
+
+    methods: dict[str, Endpoint] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -227,7 +228,7 @@ class Reader(Endpoint):
     def of(self, method: str) -> Endpoint:
         """Return the endpoint that answers for `method`: its own entry, or the backbone's."""
         base = {name: getattr(self, name) for name in Endpoint.model_fields}
-        return self.methods.get(cast(Method, method)) or Endpoint.model_construct(**base)
+        return self.methods.get(method) or Endpoint.model_construct(**base)
 
 
 class ModelsFile(BaseModel):
@@ -316,7 +317,7 @@ def load_models(path: Path) -> ModelsFile:
     Raises:
         UserError: names file, role, field and, unless it may be a key, the value.
     """
-    return _parse_text(read_version(path), path)
+    return _parse_text(read_version(path, MOST_YAML), path)
 
 
 @lru_cache(maxsize=16)  # manifests ask for it often, and parsing the YAML takes a tenth of a second

@@ -161,13 +161,13 @@ def _template(text: str) -> jinja2.Template:
 
 def _read(path: Path, own: PromptFile | None) -> PromptFile:
     """Parse a prompt file; with `own`, as an override of it."""
-    return _parse(path, read_version(path), own)
+    return _parse(path, read_version(path, _LONGEST_TEXT), own)
 
 
 @lru_cache(maxsize=512)
 def _parse(path: Path, source: str, own: PromptFile | None) -> PromptFile:
     if len(source) > _LONGEST_TEXT:
-        raise UserError(f"{path}: {len(source):,} characters, more than the {_LONGEST_TEXT:,} of a prompt; shorten it.")
+        raise UserError(f"{path}: more than the {_LONGEST_TEXT:,} characters of a prompt; shorten it.")
     header, text = _split(path, source, bare=own is not None)
     fields = _fields(path, header, own)
     variables = _variables(path, fields["variables"], own)

@@ -42,8 +42,7 @@ def _open(place: Path, variant: str) -> Task:
 meme_app = task_group(
     "meme",
     "MEME: facts that change, depend on one another, and are deleted.",
-    "none, gold-facts, full-context, bm25, dense, rag, light, md-flat, wiki, dependencies, mem0, graphiti, langmem, "
-    "own",
+    "none, gold-facts, full-context, bm25, dense, rag, light, own, and memories by name (docs/memories.md)",
     _open,
 )
 
@@ -119,7 +118,7 @@ def optimise(
     variant: VariantOption = "",
     name: RunName = "default",
     prompt: Annotated[
-        str, typer.Option(help="answer, over the contexts of a run; or ingest, by which md-flat reads sessions.")
+        str, typer.Option(help="answer, over the contexts of a run; or ingest, by which sessions are read.")
     ] = "answer",
     memory: Annotated[
         str, typer.Option(help="For answer: memory of the run whose contexts are answered from.")

@@ -20,7 +20,7 @@ from beam_meme.episode_results import CONTEXTS, EpisodeContexts, total_spent
 from beam_meme.episode_running import ANSWER_PROMPT, answer_episode
 from beam_meme.episodes import VARIANTS
 from beam_meme.meme_judge import MemeVerdict, judge_memories, question_to_judge
-from beam_meme.meme_memories import MEME_MEMORIES, OVER_SESSIONS, MemeMemory
+from beam_meme.meme_memories import CEILING, OVER_SESSIONS, MemeMemory, meme_memories
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.jobs import AnyArm
@@ -46,7 +46,7 @@ class Meme(Task):
     name = parameter = "meme"
     title = "MEME"
     unit_name = "episode"
-    ceiling = "gold-facts"
+    ceiling = CEILING
     batch = 4  # a memory's calls wait in line
     prompts = (ANSWER_PROMPT,)
     judge_prompts = tuple(name for name in prompt_ids() if name.startswith("meme_judge_"))
@@ -75,7 +75,7 @@ class Meme(Task):
 
     def all_arms(self) -> Sequence[MemeMemory]:
         """The memories."""
-        return MEME_MEMORIES
+        return meme_memories()
 
     def count(self, unit: Unit, arm: AnyArm) -> int:
         """The questions of both rounds."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from beamlib.run import Run
 
 
+MEMORIES = ("beam_memories.by_name", "beam_memories.evolving")
+"""Whose modules declare memories."""
+
+
 def _model() -> Model:
     from beam_offline import OfflineModel
 
@@ -61,6 +65,12 @@ def _available_memories(memory: str, seconds: float, models: ModelsFile | None =
     return available_memories(memory, seconds, models, alone=alone)
 
 
+def _name_memory(target: str) -> str | None:
+    from beam_memories.own_memory import greeted_name
+
+    return greeted_name(target)
+
+
 def _neural() -> NeuralModels:
     from beam_memories import transformer
 
@@ -78,6 +88,8 @@ def register_packages() -> None:
             memory_place=_memory_place,
             available_memories=_available_memories,
             identify_memory=_identify_memory,
+            name_memory=_name_memory,
+            memories=MEMORIES,
             neural=_neural,
         )
     )

@@ -85,6 +85,16 @@ def test_a_window_is_never_more_than_the_endpoint_has(repo_root: Path, tmp_path:
         assert "\n" not in str(caught.value)
 
 
+def test_a_method_is_the_name_of_a_memory(repo_root: Path, tmp_path: Path) -> None:
+    models = models_file(tmp_path / "models.yaml", "http://127.0.0.1:9/v1", methods={"wiki": {"context_window": 9_000}})
+    assert Run.of(loaded(repo_root, models=str(models))).reader_role("wiki") == "reader:wiki"
+    models = models_file(tmp_path / "models.yaml", "http://127.0.0.1:9/v1", methods={"long": {"context_window": 9_000}})
+    with pytest.raises(
+        UserError, match=r"readers\.\w+\.methods' names 'long', which is no memory; name one of none, full"
+    ):
+        Run.of(loaded(repo_root, models=str(models)))
+
+
 @pytest.mark.usefixtures("one_worker")
 def test_each_method_asks_its_own_server_and_sends_no_limit(repo_root: Path, tmp_path: Path) -> None:
     arms = (NONE, FULL, RAG, LIGHT)

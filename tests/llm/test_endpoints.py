@@ -73,7 +73,6 @@ def test_a_mistake_in_a_method_names_it(tmp_path: Path) -> None:
     path = written(tmp_path)
     values = yaml.safe_load(path.read_text())
     for methods, message in (
-        ({"long": {}}, r"readers\.one\.methods\.long' is 'long': .*'full-context', 'rag' or 'light'"),
         ({"rag": {"window": 3}}, r"unknown field 'readers\.one\.methods\.rag\.window'.*context_window"),
         ({"rag": {"context_window": 3}}, r"'readers\.one\.methods\.rag\.context_window' is 3"),
         ([], r"'readers\.one\.methods' is \[\]"),
