@@ -149,6 +149,8 @@ def resolved(parameters: RunParameters) -> ResolvedParameters:
     check_encoder(parameters)
     found = models_file(parameters)
     changes: dict[str, Any] = dict(windows(parameters))
+    if found is not None and parameters.calls != "replay":
+        found.take_keys()  # here, where a run starts: no worker is to inherit them
     if found is not None:
         changes["backbone"] = parameters.backbone or next(iter(found.readers))
     counter = parameters.context.token_counter

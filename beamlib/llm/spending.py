@@ -73,14 +73,20 @@ def limited(folder: Path, *files: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def guard_run(folder: Path, *files: str) -> Iterator[None]:
-    """Run in `folder` within the spending limit, then search all its files for the keys of these models files.
+def guard_run(folder: Path, *files: str, calls: str = "record") -> Iterator[None]:
+    """Take the keys of these models files, run in `folder` within the spending limit, then search all its files for
+    the keys.
+
+    A replay (`calls`) needs no keys, and reads none.
 
     The search also follows a `UserError`. An interrupted run is searched when it is resumed.
     """
+    files = () if calls == "replay" else tuple(filter(None, files))
+    for file in files:
+        load_models(Path(file)).take_keys()
     variables = key_variables(*files)
     try:
-        with limited(folder, *filter(None, files)):
+        with limited(folder, *files):
             yield
     except UserError:
         refuse_keys(folder.rglob("*"), variables)

@@ -155,7 +155,7 @@ def optimise(
         settings=named_settings(settings), yes=yes,
     )  # fmt: skip
     parameters = parameters_of(task, options)
-    with guard_run(folder, parameters.models):
+    with guard_run(folder, parameters.models, calls=parameters.calls):
         search = Search(steps, candidates, batch, share, seed)
         path = optimise_prompt(task, parameters, memory, search, out, prompt)
     print(f"{path}; run it on the test episodes of {out}-split.json with: beamlib meme run --prompts {out}")

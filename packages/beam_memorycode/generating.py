@@ -184,7 +184,7 @@ def generate_dialogues(order: GenerateOptions) -> list[int]:
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write()
     write_json(order.out / TOPICS, topics_json())
-    with guard_run(order.out, str(order.models or "")):
+    with guard_run(order.out, str(order.models or ""), calls=order.calls):
         written, failures = _write_all(order, endpoint, pending, record)
     print(
         f"{order.out / DATASET}: {len(written)} dialogue(s) written, {len(requests) - len(pending)} there before, "

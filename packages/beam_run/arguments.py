@@ -125,7 +125,7 @@ class Endpoints:
         if self.file == Path(_OFFLINE):
             return ""
         if self.file is not None:
-            load_models(self.file)
+            load_models(self.file)  # a mistake in it shows first
             return str(self.file.absolute())
         if not self.base_url:
             if self.model:

@@ -66,7 +66,7 @@ def run(job: MainJob, step: str = "") -> None:
                 changes["authors"] = changes["models"]
     planned = planned.agreed(changes)
     first, suites = planned.runs[0], [suite.shown.models for suite in planned.suites]
-    with guard_run(planned.folder, first.models, first.generation.authors, *suites):
+    with guard_run(planned.folder, first.models, first.generation.authors, *suites, calls=first.calls):
         for name, work in STEPS.items():
             if step in ("", name):
                 work(job, planned)

@@ -97,7 +97,7 @@ def run_command(task: Task, options: TaskOptions) -> TaskPlan:
     known = count(plan.known or len(plan.units), task.unit_name)
     print(f"{task.title}: {len(plan.units)} of {known}; reader: {_shown_reader(parameters)}; arms: {names}")
     started = time.monotonic()
-    with guard_run(options.folder, parameters.models):
+    with guard_run(options.folder, parameters.models, calls=parameters.calls):
         run_task(plan, command=task_recording_command(task, "run", options), quiet=options.quiet)
         task.finish(plan)
     for arm in plan.arms:
@@ -121,7 +121,7 @@ def score_command(task: Task, options: TaskOptions, *, judge: bool = True) -> li
         raise UserError(f"{plan.folder}: not every answer is judged yet; run: {command}")
     options, parameters = _with_confirmation(options, parameters, plan)
     plan = replace(plan, parameters=resolved(parameters))
-    with guard_run(options.folder, parameters.models):
+    with guard_run(options.folder, parameters.models, calls=parameters.calls):
         run_task(plan, command=task_recording_command(task, "score", options), quiet=options.quiet)
     tables = task.tables(plan)
     for name, table in tables.items():
