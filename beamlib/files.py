@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,10 +48,25 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> Path:
     return path
 
 
-def make_folder(path: Path) -> Path:
-    """Create a folder unless it exists."""
+def sync(path: Path) -> None:
+    """Have the disk keep a file, or the names in a folder, through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if not path.is_dir() or error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise  # else a file system that keeps names by other means, as some of networks do
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path) -> Path:
+    """Create a folder unless it exists, and have the disk keep it."""
+    try:
+        new = list(takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
         path.mkdir(parents=True, exist_ok=True)
+        for folder in new:
+            sync(folder.parent)
     except OSError as error:
         raise UserError(
             f"{path}: the folder cannot be created ({error.strerror}); choose another path or remove what blocks it."
@@ -85,6 +102,7 @@ def _replace(path: Path, pieces: Iterable[bytes]) -> None:
             os.fsync(descriptor)
         os.fchmod(descriptor, 0o644)  # mkstemp makes private files; results are meant to be shared
         temporary.replace(path)
+        sync(path.parent)  # a power cut does not bring the old file back
     except BaseException:
         _clear(temporary)
         raise
