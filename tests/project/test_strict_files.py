@@ -101,7 +101,7 @@ def test_aliases_count_as_what_they_stand_for(merged: bool, tmp_path: Path, repo
         lambda: load_parameters(bomb),
         lambda: load_models(bomb),
         lambda: check_address(str(bomb)),
-        lambda: prompts.read_overrides(tmp_path / "own"),
+        lambda: prompts.Prompts.read(tmp_path / "own"),
         lambda: parse_yaml(expansion(merged), Path("--set")),
     ):
         with pytest.raises(UserError, match="more than 20,000 values, aliases counted in full"):
