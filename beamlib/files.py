@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -175,6 +176,20 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
     refuse_lfs_pointer(path, text[:100].encode())
     return text
+
+
+def read_version(path: Path) -> str:
+    """`read_text` of a file that is asked for many times: it is read once, and again after it has changed."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return read_text(path)  # which says what is wrong
+    return _read_version(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+
+
+@lru_cache(maxsize=256)
+def _read_version(path: Path, version: tuple[int, int, int]) -> str:
+    return read_text(path)
 
 
 def refuse_lfs_pointer(path: Path, start: bytes) -> None:

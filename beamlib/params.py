@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -18,7 +20,7 @@ from pydantic.fields import FieldInfo
 from beamlib.data.conversations import Size, Treatment
 from beamlib.data.sources import parse_size
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_text
+from beamlib.files import parse_yaml, read_version
 from beamlib.llm.endpoints import BACKBONE
 from beamlib.places import PARAMS, ROOT
 from beamlib.settings import (
@@ -272,13 +274,18 @@ def preset_values(preset: str, folder: Path) -> dict[str, Any]:
 
 def _values(path: Path) -> dict[str, Any]:
     """The values of a file, flat: those under `settings` are like the others."""
-    values: Any = parse_yaml(read_text(path), path)
+    values: Any = deepcopy(_parsed(path, read_version(path)))
     settings: Any = values.pop(SETTINGS, {}) if isinstance(values, dict) else None
     if not isinstance(settings, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
     settings, values = by_own_names(settings, str(path)), by_own_names(values, str(path))
     check_names([*settings, *values], str(path))
     return {**settings, **values}
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path, text: str) -> Any:
+    return parse_yaml(text, path)
 
 
 def generated_in(run: Path) -> Path | None:

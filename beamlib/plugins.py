@@ -60,7 +60,7 @@ class Plugins:
     Attributes:
         model: The model that replies where no models file is named.
         judge_error: A sentence on how far scores by that model's verdicts may be off.
-        open_memory: Opens a memory that is not in `beamlib.memory`, for an `Arm`, `ResolvedParameters` and the models.
+        open_memory: Opens a memory that is not in `beamlib.memory`, for an `Arm`, `Run` and the models.
             (The two are not imported here: retrieval imports this module, and must not reach `beamlib.evaluate`.)
         identify_memory: For an arm's `target`, a hash of the memory's code and the notes that tables print.
         neural: The encoders that are neural models.

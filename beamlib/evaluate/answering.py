@@ -10,7 +10,6 @@ from typing import TypeVar
 from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, sends_chat_turns
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
 from beamlib.memory import Memory
@@ -22,6 +21,7 @@ from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.params import EVOLVING, RunParameters
 from beamlib.plugins import plugins
 from beamlib.processes import tell
+from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter
 
 
@@ -77,7 +77,7 @@ Group = tuple[Sequence[Asked], Model, bool]
 """Prompts, who is asked, and whether the first of them warms the others' prefix."""
 
 
-def light_settings(arm: Arm, parameters: ResolvedParameters) -> LightSettings:
+def light_settings(arm: Arm, parameters: Run) -> LightSettings:
     """LIGHT's settings for an arm: `without` switches one component off."""
     return LightSettings(
         k=arm.k or parameters.retrieval.k,
@@ -98,7 +98,7 @@ def light_settings(arm: Arm, parameters: ResolvedParameters) -> LightSettings:
 def ingested(
     arms: Sequence[Arm],
     conversation: Conversation,
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
     *,
@@ -153,7 +153,7 @@ def read_or_fail(memory: AnyMemory, conversation: Conversation) -> AnyMemory | M
 
 def _plain_memory(
     arm: Arm,
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
     *,
@@ -252,7 +252,7 @@ class Questions:
 def answer_questions(
     asked: Questions,
     arms: Sequence[Arm],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, dict[str, list[Answer]]]:
@@ -265,7 +265,7 @@ def answer_arms(
     arms: Sequence[Arm],
     conversation: Conversation,
     probes: Sequence[Probe],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, list[Answer]]:
@@ -277,7 +277,7 @@ def answer_arms(
             arm.memory == "full-context",
         )
         for arm, memory in ingested(
-            arms, conversation, parameters, roster, evidence, as_turns=sends_chat_turns(parameters)
+            arms, conversation, parameters, roster, evidence, as_turns=parameters.sends_chat_turns
         )
     ]
     names = [arm.name for arm in arms]

@@ -14,7 +14,6 @@ from beamlib.errors import UserError
 from beamlib.evaluate import run_store
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.calling import ResolvedParameters, identities, resolved, run_path
 from beamlib.evaluate.configuration import Configuration, configuration, stated
 from beamlib.evaluate.conversation_record import FOLDER, data_revision
 from beamlib.evaluate.imported import Imported
@@ -37,8 +36,9 @@ from beamlib.evaluate.run_store import (
 )
 from beamlib.files import code_hash, read_json, sha256, sha256_of_file, to_json, write_json
 from beamlib.llm.endpoints import EMBEDDING
-from beamlib.params import EVOLVING, FIELDS, RunParameters
+from beamlib.params import EVOLVING, FIELDS
 from beamlib.plugins import plugins
+from beamlib.run import Run
 from beamlib.scoring.records import Judgement
 
 MANIFEST = "manifest.json"
@@ -126,10 +126,10 @@ RECORD_KINDS: Mapping[str, type[BaseModel]] = {ANSWERS: Answer, JUDGEMENTS: Judg
 class ArmFolder(RunStore[Manifest]):
     """The answers and judgements of one of BEAM's arms."""
 
-    def __init__(self, arm: Arm, parameters: ResolvedParameters) -> None:
+    def __init__(self, arm: Arm, parameters: Run) -> None:
         self.arm = arm
         answers = answers_key(arm, parameters)
-        models = identities(parameters, arm.memory)
+        models = parameters.identities(arm.memory)
         fields = {
             "arm": arm.name,
             "size": parameters.size,
@@ -150,7 +150,7 @@ class ArmFolder(RunStore[Manifest]):
             "claimed": False,
             **made_by(),
         }
-        super().__init__(run_path(parameters, arm.name), Manifest, RECORD_KINDS, fields, MANIFEST)
+        super().__init__(parameters.path(arm.name), Manifest, RECORD_KINDS, fields, MANIFEST)
 
     def find(self) -> Manifest | None:
         """Read the manifest; None where there is none, or one of another version: then all is computed again."""
@@ -179,9 +179,9 @@ class ArmFolder(RunStore[Manifest]):
         return manifest_over(self.fields, conversations, self.left_out, hashes[ANSWERS], hashes[JUDGEMENTS])
 
 
-def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
+def answers_key(arm: Arm, parameters: Run) -> str:
     """What an answer depends on, besides its conversation and question."""
-    models = identities(parameters, arm.memory)
+    models = parameters.identities(arm.memory)
     changing = arm.memory in EVOLVING
     values = {
         "arm": arm.model_dump(),
@@ -196,9 +196,9 @@ def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
     return sha256(to_json(values))
 
 
-def judgements_key(answers: str, parameters: RunParameters) -> str:
+def judgements_key(answers: str, parameters: Run) -> str:
     """What a judgement depends on, besides its question: the answers, the judge and how it is asked."""
-    models = identities(parameters)
+    models = parameters.identities()
     values = {
         "answers": answers,
         "parameters": settings_of(parameters, JUDGE_PARAMETERS),
@@ -209,15 +209,14 @@ def judgements_key(answers: str, parameters: RunParameters) -> str:
     return sha256(to_json(values))
 
 
-def configuration_of(arm: Arm, parameters: ResolvedParameters) -> Configuration:
+def configuration_of(arm: Arm, parameters: Run) -> Configuration:
     """The preset that `arm` was run by, and what was otherwise."""
     return configuration(arm, parameters, (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS))
 
 
-def configuration_of_run(parameters: RunParameters) -> str:
+def configuration_of_run(run: Run) -> str:
     """The configurations of all arms of a run, as one phrase."""
-    known = resolved(parameters)
-    return stated(configuration_of(arm, known) for arm in arms_of(known, experiments(known)))
+    return stated(configuration_of(arm, run) for arm in arms_of(run, experiments(run)))
 
 
 def recorded_parameters(manifest: Manifest) -> dict[str, Any]:

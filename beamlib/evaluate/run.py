@@ -22,7 +22,6 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions, answer_questions
 from beamlib.evaluate.arm_folder import MANIFEST, RECORD_KINDS, ArmFolder, Manifest, read_manifest, restrict
 from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.calling import ResolvedParameters, calls_folder, run_path
 from beamlib.evaluate.conversation_record import record_of
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.judging import evidence_of, judge_arms, to_judge
@@ -31,6 +30,7 @@ from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import Task, TaskPlan, Unit, UnitSet
 from beamlib.llm.call_store import CallStore
 from beamlib.params import RunParameters, usual_parameters
+from beamlib.run import Run
 from beamlib.scoring.records import Judgement
 
 _CEILING, _LONGER, _CALLS = 0.97, 1.5, 5
@@ -76,7 +76,7 @@ class Beam(Task):
         """The arms of all experiments."""
         return arms_of(parameters, experiments(parameters))
 
-    def store(self, arm: AnyArm, parameters: ResolvedParameters) -> ArmFolder:
+    def store(self, arm: AnyArm, parameters: Run) -> ArmFolder:
         """The arm's folder."""
         return ArmFolder(Arm.model_validate(arm), parameters)
 
@@ -97,7 +97,7 @@ BEAM = Beam()
 class Evaluation:
     """The results of `evaluate`: per arm, judgements, answers and manifest of the conversations of the run."""
 
-    parameters: RunParameters
+    run: Run
     arms: tuple[Arm, ...]
     answers: Mapping[str, list[Answer]]
     judgements: Mapping[str, list[Judgement]]
@@ -111,10 +111,10 @@ class Evaluation:
         Then many calls share a ceiling of input tokens that contexts exceed by far. Tokens are hardly ever fewer than
         the words and marks that contexts are counted in.
         """
-        if not self.parameters.models:
+        if not self.run.models_file:
             return ""
         inputs: dict[str, list[int]] = {}
-        for path in sorted(calls_folder(self.parameters).glob("*.sqlite")):
+        for path in sorted(self.run.calls_folder().glob("*.sqlite")):
             for model, number in CallStore(path, read_only=True).inputs("reader"):
                 inputs.setdefault(model, []).append(number)
         contexts = [answer.context_tokens for answers in self.answers.values() for answer in answers]
@@ -131,13 +131,13 @@ class Evaluation:
         return ""
 
 
-def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Evaluation:
+def evaluate(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> Evaluation:
     """Answer and judge every probe of the tier with every arm, computing only what is not on file."""
     plan = plan_run(parameters, arms, quiet=quiet)
     run_task(plan, quiet=quiet)
     manifests: dict[str, Any] = BEAM.finish(plan)
     return Evaluation(
-        parameters=plan.parameters,
+        run=plan.run,
         arms=tuple(dict.fromkeys(arms)),
         answers={name: [a for own in plan.records(name).values() for a in own] for name in plan.stores},
         judgements={name: [j for own in plan.records(name, JUDGEMENTS).values() for j in own] for name in plan.stores},
@@ -146,13 +146,13 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     )
 
 
-def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> TaskPlan:
+def plan_run(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> TaskPlan:
     """Read the conversations of a tier and find out what is missing; nothing is computed or called."""
     return plan_task(BEAM, parameters, arms, quiet=quiet)
 
 
-def left_out(parameters: RunParameters) -> dict[str, str]:
+def left_out(run: Run) -> dict[str, str]:
     """The conversations that a run on file left out, with the reason."""
-    places = [run_path(parameters, arm.name) for arm in BEAM.arms(parameters)]
+    places = [run.path(arm.name) for arm in BEAM.arms(run)]
     there = [place for place in places if (place / MANIFEST).exists()]
     return {key: why for place in there for key, why in read_manifest(place).left_out.items()}

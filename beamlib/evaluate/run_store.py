@@ -22,9 +22,9 @@ import beamlib
 from beamlib.data.checked_json import State
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_json, read_jsonl, sha256, to_json, write_json, write_text
-from beamlib.llm.prompts import prompt_file
 from beamlib.params import FIELDS, RunParameters
 from beamlib.places import ROOT
+from beamlib.run import Run
 from beamlib.settings import YOUNGER
 
 ANSWERS, JUDGEMENTS = "answers", "judgements"
@@ -384,9 +384,8 @@ def filter_prompts(parameters: RunParameters) -> tuple[str, ...]:
 
 
 def prompt_hashes(parameters: RunParameters, names: Iterable[str]) -> dict[str, str]:
-    """The hashes of these prompts, overridden ones as they are in their folder."""
-    folder = Path(parameters.prompts) if parameters.prompts else None
-    return {name: prompt_file(name, folder).sha256 for name in names}
+    """The hashes of these prompts: as a `Run` has read them, else as they are on disk."""
+    return Run.of(parameters).prompt_files.hashes(names)
 
 
 def combined_hash(hashes: Mapping[str, str]) -> str:

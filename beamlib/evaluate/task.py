@@ -17,7 +17,6 @@ from pydantic import BaseModel, Field
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, own_arm
-from beamlib.evaluate.calling import ResolvedParameters, identities
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
 from beamlib.evaluate.old_records import convert_old_records
 from beamlib.evaluate.run_store import (
@@ -38,6 +37,7 @@ from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.prompts import prompt_ids
 from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
 from beamlib.plugins import plugins
+from beamlib.run import Run
 
 if TYPE_CHECKING:
     from beamlib.report.table import Table
@@ -143,7 +143,7 @@ class Task(ABC):
     @staticmethod
     @abstractmethod
     def answer(
-        asked: Any, arms: Sequence[Any], parameters: ResolvedParameters, roster: Any, evidence: Evidence, /
+        asked: Any, arms: Sequence[Any], parameters: Run, roster: Any, evidence: Evidence, /
     ) -> Mapping[str, Records]:
         """Answer the questions of one unit: records by arm and part. It runs in a worker; see `Answerer`."""
 
@@ -226,7 +226,7 @@ class Task(ABC):
         """The readers whose answers a run has."""
         return sorted({path.parent.parent.name for path in (run / self.name).glob(f"*/*/{RUN}")})
 
-    def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
+    def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The parameters that an arm rests on, by name."""
         memory = self.memory(arm)
         settings = settings_of(parameters, _SETTINGS.get(memory, ()))
@@ -244,10 +244,10 @@ class Task(ABC):
         begun = _PROMPTS.get(self.memory(arm), ())
         return (*self.prompts, *(name for name in prompt_ids() if begun and name.startswith(begun)))
 
-    def store(self, arm: AnyArm, parameters: ResolvedParameters) -> RunStore[Any]:
+    def store(self, arm: AnyArm, parameters: Run) -> RunStore[Any]:
         """The records of an arm on file."""
         memory, name = self.memory(arm), arm_name(arm)
-        models = identities(parameters, memory)
+        models = parameters.identities(memory)
         settings = self.settings(arm, parameters)
         encoder = (EMBEDDING,) if settings.get("encoder") == EMBEDDING else ()
         used = {role: models[role] for role in (*_ROLES.get(memory, ("reader",)), *encoder)}
@@ -268,7 +268,7 @@ class Task(ABC):
         folder = self.folder(Path(parameters.run), reader_name(parameters))
         return self._store(folder / name, fields, parameters)
 
-    def store_on_file(self, folder: Path, parameters: ResolvedParameters) -> RunStore[Any]:
+    def store_on_file(self, folder: Path, parameters: Run) -> RunStore[Any]:
         """The records in an arm's folder as they are, by whatever settings they were made; its verdicts where they are
         by the judge of `parameters`.
         """
@@ -279,8 +279,8 @@ class Task(ABC):
         store.open({}, retry=False)
         return store
 
-    def _store(self, folder: Path, fields: Mapping[str, Any], parameters: ResolvedParameters) -> RunStore[Any]:
-        models = identities(parameters)
+    def _store(self, folder: Path, fields: Mapping[str, Any], parameters: Run) -> RunStore[Any]:
+        models = parameters.identities()
         judged_by = {role: models[role] for role in ("judge", "aligner")} if self.judge else {}
         prompts = prompt_hashes(parameters, self.judge_prompts)
         judging = {
@@ -300,7 +300,7 @@ class Task(ABC):
     def answer_jobs(
         self,
         work: Sequence[tuple[Unit, Sequence[AnyArm]]],
-        parameters: ResolvedParameters,
+        run: Run,
         command: str,
         *,
         together: int = 1,
@@ -314,7 +314,7 @@ class Task(ABC):
         Args:
             together: How many units go into one job.
         """
-        split = not parameters.models and len(work) < parameters.workers
+        split = not run.models_file and len(work) < run.workers
         groups: dict[str, list[tuple[Unit, tuple[AnyArm, ...]]]] = {"": [], "light": [], self.ceiling: []}
         for unit, arms in work:
             own: dict[str, list[AnyArm]] = {}
@@ -324,13 +324,13 @@ class Task(ABC):
                 own.setdefault(memory if apart else "", []).append(arm)
             for group, members in own.items():
                 groups[group].append((unit, tuple(members)))
-        first = [job for group in ("", "light") for job in self._jobs(groups[group], parameters, command, together)]
-        return [first, self._jobs(groups[self.ceiling], parameters, command, together, told=True)]
+        first = [job for group in ("", "light") for job in self._jobs(groups[group], run, command, together)]
+        return [first, self._jobs(groups[self.ceiling], run, command, together, told=True)]
 
     def _jobs(
         self,
         work: Iterable[tuple[Unit, tuple[AnyArm, ...]]],
-        parameters: ResolvedParameters,
+        run: Run,
         command: str,
         together: int,
         *,
@@ -344,21 +344,19 @@ class Task(ABC):
                 UnitWork(unit.id, unit.asked, arms, sum(self.count(unit, arm) for arm in arms)) for unit, arms in part
             )
             evidence = {key: ids for unit, _ in part for key, ids in unit.evidence.items()} if told else {}
-            jobs.append(AnswerJob(units, self.answer, parameters, evidence, self.name, command))
+            jobs.append(AnswerJob(units, self.answer, run, evidence, self.name, command))
         return jobs
 
-    def rehearsal(
-        self, arms: Sequence[AnyArm], parameters: ResolvedParameters
-    ) -> list[tuple[Sequence[AnyArm], ResolvedParameters]]:
+    def rehearsal(self, arms: Sequence[AnyArm], run: Run) -> list[tuple[Sequence[AnyArm], Run]]:
         """What an estimate asks in place of `arms`: a memory of the user's own counts as RAG with BM25.
 
         Each gets one pair more than the one before and than RAG, which may be among the arms: equal requests would
         count once.
         """
         others = [arm for arm in arms if self.memory(arm) != "own"]
-        parts: list[tuple[Sequence[AnyArm], ResolvedParameters]] = [(others, parameters)] if others or not arms else []
+        parts: list[tuple[Sequence[AnyArm], Run]] = [(others, run)] if others or not arms else []
         for more in range(1, len(arms) - len(others) + 1):
-            lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.retrieval.k + more})
+            lexical = run.model_copy(update={"retriever": "bm25", "k": run.retrieval.k + more})
             own = Arm(memory="rag", retriever="bm25", k=lexical.retrieval.k) if isinstance(arms[0], Arm) else "rag"
             parts.append(([own], lexical))
         return parts
@@ -373,7 +371,7 @@ class TaskPlan:
     """
 
     task: Task
-    parameters: ResolvedParameters
+    run: Run
     arms: Mapping[str, AnyArm]
     units: Mapping[str, Unit]
     stores: Mapping[str, RunStore[Any]]

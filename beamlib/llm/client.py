@@ -18,7 +18,6 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -42,7 +41,7 @@ from beamlib.llm.faults import (
 )
 from beamlib.llm.keys import read_key, without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, ToolDefinition, Usage, drain, nap, run, stopping
-from beamlib.llm.prompts import render
+from beamlib.llm.prompts import Prompts, render
 
 Route = Literal["chat/completions", "responses", "embeddings"]
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -144,7 +143,7 @@ class EndpointModel:
     Args:
         role: Who asks, for messages to the user.
         endpoint: Where the model is served, and how it is asked.
-        prompts: Folder of prompt files that override the project's own.
+        prompts: Those of the run; by default the project's own.
         max_concurrency: Requests in flight, where several processes share the endpoint's `concurrency`.
     """
 
@@ -152,7 +151,7 @@ class EndpointModel:
     forwards = False
 
     def __init__(
-        self, role: str, endpoint: Endpoint, *, prompts: Path | None = None, max_concurrency: int | None = None
+        self, role: str, endpoint: Endpoint, *, prompts: Prompts | None = None, max_concurrency: int | None = None
     ) -> None:
         self.role = role
         self.endpoint = endpoint

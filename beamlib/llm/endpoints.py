@@ -20,7 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_text, to_json, write_text
+from beamlib.files import parse_yaml, read_version, to_json, write_text
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
 from beamlib.llm.model import MOST_REPLY_BYTES
 
@@ -280,6 +280,11 @@ class ModelsFile(BaseModel):
             if {role, "planner", *(["speaker"] if role == "detector" else [])} & self.authors.keys():
                 yield role, self.author(role)
 
+    @property
+    def origin(self) -> str:
+        """Where it was read, for messages."""
+        return self._origin
+
     def save(self, folder: Path) -> Path:
         """Write `folder/models.yaml` without the comments of the original file."""
         values = self.model_dump(mode="json", exclude_unset=True)
@@ -311,7 +316,7 @@ def load_models(path: Path) -> ModelsFile:
     Raises:
         UserError: names file, role, field and, unless it may be a key, the value.
     """
-    return _parse_text(read_text(path), path)
+    return _parse_text(read_version(path), path)
 
 
 @lru_cache(maxsize=16)  # manifests ask for it often, and parsing the YAML takes a tenth of a second

@@ -17,7 +17,6 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
 from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.calling import TRIALS
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.evaluate.task import RUN
 from beamlib.params import RunParameters
@@ -26,6 +25,7 @@ from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, SERIES_FIELDS
 from beamlib.report.table import Table
 from beamlib.report.tables import result_table, shown_averages
+from beamlib.run import TRIALS
 from beamlib.scoring.intervals import compare, interval_note
 from beamlib.scoring.measured import evidence_recall
 from beamlib.scoring.protocols import PROTOCOLS
@@ -180,7 +180,7 @@ class Results:
         spoilt = spoilt_probes([probe for loaded in self.evaluation.loaded.values() for probe in loaded.probes])
         if not spoilt:
             return None
-        size = self.evaluation.parameters.size
+        size = self.evaluation.run.size
         title = f"All questions (errata: none, flag) beside those no erratum spoils (drop: {len(spoilt)} fewer), {size}"
         table = result_table(errata_effect(self.scores, spoilt), title, self.footer, self.manifests)
         table = replace(table, footer=(*table.footer, reading_note(size)))
@@ -188,7 +188,7 @@ class Results:
 
     def steadiness(self) -> pd.DataFrame:
         """Measure how the averages of all arms, and the verdicts, change when the judge is asked again."""
-        protocol = self.evaluation.parameters.judging.protocol
+        protocol = self.evaluation.run.judging.protocol
         spread = {name: judge_spread(judged, protocol) for name, judged in self.evaluation.judgements.items()}
         rows = [frame[frame["ability"] == "average"].assign(memory=name) for name, frame in spread.items()]
         return pd.concat(rows).set_index("memory")[["sd", "changed", "n_nuggets", "n_questions", "missing"]].round(3)

@@ -24,14 +24,14 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answering import light_settings
 from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import PUBLISHED, open_models, resolved, run_subdir
+from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.configuration import stated, writing_configuration
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.evaluate.kept_settings import PARAMETERS
 from beamlib.evaluate.run import left_out
 from beamlib.evaluate.run_store import commit
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
-from beamlib.llm.endpoints import key_variables
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME, ModelError
 from beamlib.memory.light import Light
@@ -59,6 +59,7 @@ from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
 from beamlib.report.tables import NOTHING, published_footer, result_table, side_by_side
+from beamlib.run import PUBLISHED, Run
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 
@@ -74,9 +75,9 @@ _VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
 
 @dataclass
 class Workspace:
-    """A notebook at work: its validated parameters, and what it has written so far."""
+    """A notebook at work: its run, whose settings are `parameters`, and what it has written so far."""
 
-    parameters: RunParameters
+    parameters: Run
     files: list[Path] = field(default_factory=list)
     generating: bool = False
     suite: str = ""
@@ -87,7 +88,7 @@ class Workspace:
         """The part of the run folder that is written to: the tier, another benchmark's, or `published` for neither."""
         if self.suite:
             return self.suite
-        return run_subdir(self.parameters) if self.parameters.data or self.generating else PUBLISHED
+        return self.parameters.part if self.parameters.data or self.generating else PUBLISHED
 
     def save_table(self, table: SomeTable, name: str) -> SomeTable:
         """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
@@ -114,7 +115,7 @@ class Workspace:
         settings: dict[str, Any] = {}
         if not published:
             hidden = _HIDDEN | _ONLY_BEAM if self.suite else _HIDDEN
-            settings = {name: value for name, value in self.parameters.flat().items() if name not in hidden}
+            settings = {name: value for name, value in self.parameters.given.flat().items() if name not in hidden}
             paths = ("models", "prompts", "own_memory", "authors")
             settings |= {key: Path(settings[key]).name for key in paths if key in settings}
             if not self.suite:  # another benchmark's figures show published answers as well
@@ -176,7 +177,7 @@ class Workspace:
 
         Returns None, and prints the reason, if its calls failed.
         """
-        parameters = resolved(self.parameters)
+        parameters = self.parameters
         models = self._open.enter_context(open_models(parameters, conversation.id))
         arm = Arm(memory="light", retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
         try:
@@ -268,7 +269,9 @@ class Workspace:
         """
         self._open.close()
         if self.parameters.calls != "replay":
-            used = key_variables(self.parameters.models, self.parameters.generation.authors)
+            used = self.parameters.models_file.key_variables if self.parameters.models_file else frozenset[str]()
+            if authors := self.parameters.generation.authors:
+                used |= load_models(Path(authors)).key_variables
             refuse_keys(Path(self.parameters.run).rglob("*"), used)
         print(f"commit     {commit()}")
         print(f"python     {platform.python_version()}")
@@ -289,13 +292,13 @@ def open_workspace(values: Mapping[str, Any]) -> Workspace:
     Relative paths count from the repository's top folder, wherever the notebook was opened.
     """
     _show_dashes()
-    parameters = parse_cell(values)
-    refuse_data(Path(parameters.run))
-    base = _base()
-    changed = {name: value for name, value in parameters if value != getattr(base, name)}
+    run = Run.of(parse_cell(values))
+    refuse_data(run.folder)
+    base = _base().flat()
+    changed = {name: value for name, value in run.given.flat().items() if value != base[name]}
     but = f", but: {', '.join(f'{key}={value!r}' for key, value in changed.items())}" if changed else ""
     print(f"parameters as in params/base.yaml{but}")
-    return Workspace(parameters)
+    return Workspace(run)
 
 
 def parse_cell(values: Mapping[str, Any]) -> RunParameters:
@@ -354,11 +357,11 @@ def _rooted(parameters: RunParameters) -> RunParameters:
     return parameters.model_copy(update=rooted)
 
 
-def of_run(parameters: RunParameters) -> RunParameters:
+def of_run(parameters: Run) -> Run:
     """With as many conversations as the run has, where it generated them and no number is given."""
     if parameters.data or parameters.conversations:
         return parameters
-    kept, there = Path(parameters.run) / run_subdir(parameters) / PARAMETERS, finished_conversations(parameters)
+    kept, there = parameters.path(PARAMETERS), finished_conversations(parameters)
     if kept.exists() and not there:
         raise UserError(f"{kept.parent}: it was made on conversations from elsewhere; name their folder in 'data'.")
     number = read_json(kept)["conversations"] if kept.exists() else there

@@ -34,17 +34,17 @@ from beamlib.evaluate.arm_folder import (
     stored_answers,
     stored_judgements,
 )
-from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, resolved
+from beamlib.evaluate.calling import ensure_keys
 from beamlib.evaluate.imported import DETAILS, read_details
 from beamlib.evaluate.jobs import JudgeJob, run_jobs
 from beamlib.evaluate.judging import judge_arms
 from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, RunStore, UnitOutput, made_by, prompt_hashes, settings_of
 from beamlib.files import make_folder, read_text, write_text
 from beamlib.llm import call_store as locks
-from beamlib.llm.endpoints import load_models
 from beamlib.llm.spending import guard_run
 from beamlib.params import generated_in, usual_parameters
 from beamlib.processes import one_cluster
+from beamlib.run import Run
 from beamlib.scoring.judge import ToJudge
 from beamlib.scoring.records import Judgement
 from beamlib.text import shell_command
@@ -70,8 +70,8 @@ class JudgeOptions:
 class JudgedAgain(ArmFolder):
     """The folder of an arm that is judged again: its answers unchanged, with another judge's verdicts."""
 
-    def __init__(self, source: Path, parameters: ResolvedParameters) -> None:
-        manifest, judge = read_manifest(source), identities(parameters)["judge"]["model"]
+    def __init__(self, source: Path, parameters: Run) -> None:
+        manifest, judge = read_manifest(source), parameters.identities()["judge"]["model"]
         key = judgements_key(manifest.answers_key, parameters)
         part = f"{source.parent.name}{JUDGED_BY}{folder_name(judge if parameters.models else 'offline')}"
         folder = source.parent.with_name(part) / source.name
@@ -89,7 +89,7 @@ class JudgedAgain(ArmFolder):
             **dict(manifest),
             "judge": judge,
             "settings": manifest.settings | settings,
-            "models": manifest.models | {role: identities(parameters)[role] for role in ("judge", "aligner")},
+            "models": manifest.models | {role: parameters.identities()[role] for role in ("judge", "aligner")},
             "prompts": manifest.prompts | prompt_hashes(parameters, JUDGE_PROMPTS),
             "judgements_key": key,
             "imported": manifest.imported.model_copy(update=shown) if manifest.imported else None,
@@ -126,7 +126,7 @@ class _Part:
     """A part of a run: its arms, and the answers without a verdict of this judge, by conversation and arm."""
 
     name: str
-    parameters: ResolvedParameters
+    parameters: Run
     arms: Sequence[JudgedAgain]
     pending: Mapping[str, Mapping[str, Sequence[ToJudge]]]
     command: str
@@ -145,8 +145,8 @@ class _Part:
         """Judge the pending answers, write verdicts as they come, and return a line per arm."""
         for arm in self.arms:
             arm.copy_answers()
-        if self.parameters.models:
-            load_models(Path(self.parameters.models)).save(self.arms[0].folder.parent)
+        if self.parameters.models_file:
+            self.parameters.models_file.save(self.arms[0].folder.parent)
         parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
         by_name = {arm.source_manifest.arm: arm for arm in self.arms}
         jobs = [JudgeJob(key, own, judge_arms, parameters, command=self.command) for key, own in self.pending.items()]
@@ -179,7 +179,7 @@ def judge_again(options: JudgeOptions) -> list[str]:
                 lambda: ensure_keys(parts[0].parameters, ("judge", "aligner")),
                 options.yes,
             )
-        with guard_run(Path(parts[0].parameters.run), options.models), one_cluster():
+        with guard_run(parts[0].parameters.folder, parts[0].parameters.models_file), one_cluster():
             return [line for part in parts for line in part.judge(confirmed)]
 
 
@@ -219,7 +219,7 @@ def _part(folders: Sequence[Path], options: JudgeOptions, locked: ExitStack) -> 
     settings: dict[str, Any] = {"run": str(run), "models": options.models, "calls": options.calls}
     settings |= {"prompts": str(options.prompts.absolute())} if options.prompts else {}
     size = read_manifest(folders[0]).size
-    parameters = resolved(usual_parameters(size, **{**(options.settings or {}), **settings}))
+    parameters = Run.of(usual_parameters(size, **{**(options.settings or {}), **settings}))
     arms = [JudgedAgain(folder, parameters) for folder in folders]
     locked.enter_context(_locked(arms[0].folder.parent))
     pending: dict[str, dict[str, Sequence[ToJudge]]] = {}

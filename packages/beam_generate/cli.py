@@ -65,7 +65,7 @@ def new_titles(
 
     paths = {"authors": str(models.absolute()), "prompts": str(prompts.absolute()) if prompts else ""}
     parameters = usual_parameters("100K", **paths, calls=calls, confirm_cost=yes)
-    print(ask_titles(out, domain, count, config_of(parameters)))
+    print(ask_titles(out, domain, count, config_of(parameters), models))
 
 
 def add_to(app: typer.Typer, data: typer.Typer) -> None:

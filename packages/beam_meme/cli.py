@@ -137,7 +137,7 @@ def optimise(
     """Optimise the answer or ingest prompt with DSPy's SIMBA on some episodes; the others stay for testing."""
     from beam_meme.optimising import Search, optimise_prompt
     from beam_meme.task import open_meme
-    from beam_run.task_options import TaskOptions, parameters_of
+    from beam_run.task_options import TaskOptions, run_of
     from beamlib.llm.spending import guard_run, set_spending_limit
     from beamlib.places import ROOT
 
@@ -154,10 +154,10 @@ def optimise(
         data, folder, variant=variant, models=str(models), backbone=backbone, calls=calls,
         settings=named_settings(settings), yes=yes,
     )  # fmt: skip
-    parameters = parameters_of(task, options)
-    with guard_run(folder, parameters.models):
+    run = run_of(task, options)
+    with guard_run(folder, run.models_file):
         search = Search(steps, candidates, batch, share, seed)
-        path = optimise_prompt(task, parameters, memory, search, out, prompt)
+        path = optimise_prompt(task, run, memory, search, out, prompt)
     print(f"{path}; run it on the test episodes of {out}-split.json with: beamlib meme run --prompts {out}")
 
 

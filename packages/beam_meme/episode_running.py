@@ -24,12 +24,12 @@ from beam_meme.meme_memories import (
 from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beamlib.data.conversations import Probe
 from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested, read_or_fail
-from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.evaluate.run_store import ANSWERS
 from beamlib.llm.model import ModelError, ModelRoles, Prompt, run
 from beamlib.memory import Memory
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.processes import at_once, tell
+from beamlib.run import Run
 
 ANSWER_PROMPT = "meme_answer"
 
@@ -69,7 +69,7 @@ def probes_of(episode: Episode, one: Round) -> list[Probe]:
 def answer_episode(
     asked: Episode,
     arms: Sequence[MemeMemory],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: _Evidence,
 ) -> dict[str, EpisodeRecords]:
@@ -86,7 +86,7 @@ def answer_episode(
 def run_episode(
     episode: Episode,
     memory: MemeMemory,
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: _Evidence | None = None,
 ) -> EpisodeRecords:
@@ -116,7 +116,7 @@ def run_episode(
 
 
 def _plain(
-    reading: _Reading, memory: MemeMemory, parameters: ResolvedParameters, roster: ModelRoles, evidence: _Evidence
+    reading: _Reading, memory: MemeMemory, parameters: Run, roster: ModelRoles, evidence: _Evidence
 ) -> Iterator[tuple[Phase, list[Asked]]]:
     """A memory that reads the conversation so far, anew at each round."""
     for phase, one in reading.episode.rounds.items():
@@ -131,7 +131,7 @@ def _plain(
 
 
 def _evolving(
-    reading: _Reading, memory: MemeMemory, parameters: ResolvedParameters, roster: ModelRoles
+    reading: _Reading, memory: MemeMemory, parameters: Run, roster: ModelRoles
 ) -> Iterator[tuple[Phase, list[Asked]]]:
     """A memory that reads session by session, and goes on from the first round to the second.
 

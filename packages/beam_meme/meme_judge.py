@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from beam_meme.episode_gold import EpisodeGold, MemeGold
-from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.files import mend_json, parse_json
 from beamlib.llm.model import Completion, Model, ModelRoles, Prompt, run
 from beamlib.llm.retrying import gather
+from beamlib.run import Run
 from beamlib.scoring.replies import ParsedReply, ask_parsed, first_bracketed
 
 BY_CONTAINMENT = "containment"
@@ -98,7 +98,7 @@ def question_to_judge(
 
 
 def judge_memories(
-    asked: Mapping[str, Sequence[ToJudgeMeme]], parameters: ResolvedParameters, roster: ModelRoles
+    asked: Mapping[str, Sequence[ToJudgeMeme]], parameters: Run, roster: ModelRoles
 ) -> dict[str, list[MemeVerdict]]:
     """Judge the answers of some memories, by the memory's name."""
     verdicts = iter(judge_round([one for own in asked.values() for one in own], roster.judge))

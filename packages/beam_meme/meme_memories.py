@@ -12,12 +12,12 @@ from beam_memories.evolving.evolving_memory import EvolvingMemory
 from beamlib.data.conversations import Batch, Conversation, Message
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.llm.model import Model
 from beamlib.memory.budget import RESERVE_TOKENS, fit_pairs, most_pairs
 from beamlib.memory.protocol import Passage, RetrievedContext
 from beamlib.params import RunParameters, listed_memories
 from beamlib.retrieval import Document, Encoders, Index, build_index
+from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter, split_sentences
 
 MemeMemory = Literal[
@@ -57,7 +57,7 @@ def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:
             raise ValueError(f"{memory} is no arm of BEAM's runs")
 
 
-def evolving_memory(memory: MemeMemory, model: Model, parameters: ResolvedParameters) -> EvolvingMemory:
+def evolving_memory(memory: MemeMemory, model: Model, parameters: Run) -> EvolvingMemory:
     """A memory that keeps files, empty; `model` works inside it."""
     window, counter = parameters.context.reader_window, parameters.counter
     return make(memory, model, window, counter, k=parameters.retrieval.k, retriever=parameters.retrieval.retriever)
@@ -124,7 +124,7 @@ def _words(message: Message, date: str) -> str:
     return message.content.removeprefix(date).lstrip() if date else message.content
 
 
-def session_search(memory: MemeMemory, parameters: ResolvedParameters, embedding: Model | None) -> SessionSearch:
+def session_search(memory: MemeMemory, parameters: Run, embedding: Model | None) -> SessionSearch:
     """One of `OVER_SESSIONS`; `ValueError` for any other. `embedding` embeds where the encoder is `embedding`."""
     if memory not in ("bm25", "dense"):
         raise ValueError(f"{memory} does not search sessions")

@@ -23,13 +23,13 @@ from beam_meme.meme_judge import MemeVerdict, judge_memories, question_to_judge
 from beam_meme.meme_memories import MEME_MEMORIES, OVER_SESSIONS, MemeMemory
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, ConversationRecord, settings_of
 from beamlib.evaluate.task import RUN, STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside, sha256, to_json
 from beamlib.llm.prompts import prompt_ids
 from beamlib.params import RunParameters
+from beamlib.run import Run
 
 if TYPE_CHECKING:
     from beamlib.report.table import Table
@@ -81,7 +81,7 @@ class Meme(Task):
         """The questions of both rounds."""
         return sum(len(one.questions) for one in unit.asked.rounds.values())
 
-    def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
+    def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The parameters that a memory rests on, with the variant of the episodes."""
         settings = settings_of(parameters, ("token_counter",)) | super().settings(arm, parameters)
         if arm in OVER_SESSIONS:
@@ -119,7 +119,7 @@ class Meme(Task):
         """The report."""
         from beam_meme.meme_tally import score_plan
 
-        return score_plan(plan, Path(plan.parameters.meme).name).tables
+        return score_plan(plan, Path(plan.run.meme).name).tables
 
 
 def open_meme(place: Path, variant: str) -> Meme:

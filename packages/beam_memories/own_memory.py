@@ -22,12 +22,12 @@ from beam_memories.programs import Program, batches, program
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, models_file
 from beamlib.files import make_folder, temporary_folder, to_json
-from beamlib.llm.endpoints import load_models
+from beamlib.llm.endpoints import ModelsFile
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import Memory, RetrievedContext
 from beamlib.params import EVOLVING, listed_memories
+from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter
 
 _Value = TypeVar("_Value")
@@ -43,7 +43,7 @@ _MOST_LOSSES = 4
 """Lost processes without a reply in between, after which the rest of a conversation's questions are not asked."""
 
 
-def check_own_memory(target: str, seconds: float, models: str = "") -> None:
+def check_own_memory(target: str, seconds: float, models: ModelsFile | None = None) -> None:
     """Raise `UserError` unless the memory `target` starts within `seconds` and implements the protocol.
 
     A class's file and a command are executed, in their own process. An adapter is only looked up; it needs a models
@@ -63,7 +63,7 @@ def check_own_memory(target: str, seconds: float, models: str = "") -> None:
         raise UserError(f"own memory: {target} could not be made: {error}.") from None
 
 
-def available_memories(memory: str, seconds: float, models: str = "", *, alone: bool = True) -> str:
+def available_memories(memory: str, seconds: float, models: ModelsFile | None = None, *, alone: bool = True) -> str:
     """Check the memories of `own_memory`, print why one of several cannot run, and return the others.
 
     Raises:
@@ -91,19 +91,19 @@ def _no_models(target: str) -> UserError:
     )
 
 
-def _vector_width(models: str) -> int:
-    """Read `embedding.dimensions` of a models file, 0 if it has no such role."""
-    role = load_models(Path(models)).embedding
+def _vector_width(models: ModelsFile) -> int:
+    """Return `embedding.dimensions` of a models file, 0 if it has no such role."""
+    role = models.embedding
     if role is not None and role.dimensions is None:
         raise UserError(
-            f"{models}: 'embedding.dimensions' is missing; add how many numbers a vector of {role.model} has, which "
-            "memories from outside this package need before the first vector."
+            f"{models.origin}: 'embedding.dimensions' is missing; add how many numbers a vector of {role.model} has, "
+            "which memories from outside this package need before the first vector."
         )
     return (role and role.dimensions) or 0
 
 
 @contextmanager
-def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[Memory]:
+def open_memory(arm: Arm, parameters: Run, roster: ModelRoles) -> Iterator[Memory]:
     """Open the memory of `arm`: one for facts that change (`beam_memories.evolving`), or one of the user's own."""
     if arm.memory in EVOLVING:
         from beam_memories.evolving.by_name import make
@@ -118,14 +118,14 @@ def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) ->
 
 
 @contextmanager
-def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[OwnMemory]:
+def opened(arm: Arm, parameters: Run, roster: ModelRoles) -> Iterator[OwnMemory]:
     """Open the memory of `arm`, with an empty folder for its files and an endpoint for its calls."""
     target, place = arm.target or "", Path(parameters.run)
     with ExitStack() as stack:
         loopback, hidden = None, frozenset[str]()
         if roster.outside:
-            models = models_file(parameters)
-            width = _vector_width(parameters.models) if parameters.models else 0
+            models = parameters.models_file
+            width = _vector_width(models) if models else 0
             loopback = stack.enter_context(Loopback(roster.outside, arm.name, width))
             hidden = models.key_variables if models else hidden
         elif program(target).adapter:

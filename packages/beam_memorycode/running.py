@@ -19,12 +19,12 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_probes, ingested
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.evaluate.run_store import ANSWERS
 from beamlib.llm.model import Model, ModelError, ModelRoles, Prompt, run
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import RunParameters, listed_memories
 from beamlib.retrieval import Document, Encoders, build_index
+from beamlib.run import Run
 from beamlib.text import split_sentences
 
 Setup = Literal[
@@ -200,7 +200,7 @@ class SharedQueries:
 def answer_dialogue(
     asked: Dialogue | SharedQueries,
     setups: Sequence[Setup],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> SetupRecords:
@@ -231,7 +231,7 @@ def method_of(setup: str) -> str:
 
 
 def run_dialogue(
-    dialogue: Dialogue, setups: Sequence[Setup], parameters: ResolvedParameters, roster: ModelRoles
+    dialogue: Dialogue, setups: Sequence[Setup], parameters: Run, roster: ModelRoles
 ) -> dict[Setup, list[Answer]]:
     """Answer one dialogue in every setup.
 
@@ -285,7 +285,7 @@ def answer_shared(shared: SharedQueries, reader: Model) -> SetupRecords:
 
 
 def _recalled(
-    dialogue: Dialogue, setups: Sequence[Setup], parameters: ResolvedParameters, roster: ModelRoles
+    dialogue: Dialogue, setups: Sequence[Setup], parameters: Run, roster: ModelRoles
 ) -> dict[Setup, list[Asked]]:
     """Return the prompts over what each memory recalls, or why there is none."""
     if not setups:

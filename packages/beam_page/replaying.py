@@ -12,7 +12,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import ingested, recollections
 from beamlib.evaluate.arm_folder import recorded_parameters
-from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved, sends_chat_turns
+from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.judging import evidence_of, work
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.files import to_json
@@ -20,6 +20,7 @@ from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import ModelError
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import parse_parameters
+from beamlib.run import Run
 from beamlib.settings import HYBRID_BEAM_REMOVED
 
 OWN = "its memory is a program of its own, which a page does not run"
@@ -29,7 +30,7 @@ Remade = dict[str, dict[str, RetrievedContext | str]]
 """By series and probe id: the context, or the sentence why there is none."""
 
 
-def replay_parameters(run: RunFolder, arm: StoredArm) -> ResolvedParameters:
+def replay_parameters(run: RunFolder, arm: StoredArm) -> Run:
     """Return the parameters that replay an arm: the recorded ones except paths, in replay mode."""
     origin = arm.folder.parent / PARAMETERS
     recorded = kept_values(origin)
@@ -47,7 +48,7 @@ def replay_parameters(run: RunFolder, arm: StoredArm) -> ResolvedParameters:
         "own_memory": recorded.get("own_memory", ""),
         "calls": "replay",
     }
-    return resolved(parse_parameters(values, str(origin)))
+    return Run.of(parse_parameters(values, str(origin)))
 
 
 def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Remade:
@@ -75,7 +76,7 @@ def _recalled(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Rema
     remade: Remade = {}
     with open_models(parameters, loaded.conversation.id) as roster:
         evidence = evidence_of(loaded)
-        turns = sends_chat_turns(parameters)
+        turns = parameters.sends_chat_turns
         memories = ingested(tuple(series), loaded.conversation, parameters, roster, evidence, as_turns=turns)
         for arm, memory in memories:
             arm_record = series[arm]

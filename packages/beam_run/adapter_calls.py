@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from beam_run.dry_run import CallStep, CallTally
 from beamlib.data.conversations import Conversation
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.client import forwarded_step
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.params import ADAPTERS
+from beamlib.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def count_adapters(
     arms: tuple[Arm, ...],
     conversation: Conversation,
     questions: int,
-    parameters: ResolvedParameters,
+    parameters: Run,
     expected: Mapping[CallStep, float],
 ) -> None:
     """Add to `tally` what those of `arms` that are adapters have still to call for a conversation and its questions."""
@@ -57,7 +57,7 @@ def count_adapters(
                 rule.calls * pairs, rule.calls * (pairs * rule.tokens + text), rule.output,
             )
         }  # fmt: skip
-        if EMBEDDING in endpoints(parameters):
+        if EMBEDDING in parameters.endpoints:
             requests = rule.vectors * pairs + questions
             wanted[EMBEDDING, forwarded_step(arm.name, "embeddings")] = (requests, rule.vectors * text, 0)
         held = _held(conversation.id, parameters)
@@ -69,10 +69,10 @@ def count_adapters(
             counts.output += (calls - there) * (expected.get(step, output) if output else 0)
 
 
-def _held(conversation: str, parameters: ResolvedParameters) -> dict[CallStep, int]:
+def _held(conversation: str, parameters: Run) -> dict[CallStep, int]:
     if parameters.calls == "refresh":
         return {}
-    with CallStore(calls_folder(parameters) / f"{conversation}.sqlite", read_only=True) as store:
+    with CallStore(parameters.calls_folder() / f"{conversation}.sqlite", read_only=True) as store:
         found: dict[CallStep, int] = {}
         for one in store.totals():
             found[one.role, one.step] = found.get((one.role, one.step), 0) + one.calls

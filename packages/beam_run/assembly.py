@@ -22,16 +22,16 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import NO_LOSSES, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest, read_answers, read_manifest, stored_judgements
 from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
-from beamlib.evaluate.calling import run_subdir
 from beamlib.evaluate.run_store import combined_hash
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import EVOLVING, RunParameters
+from beamlib.params import EVOLVING
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
 from beamlib.report.footer import Footer, model_shown
 from beamlib.report.results import changes_of, footer_of, long_frame, of_arm
 from beamlib.report.table import Table, join_tables, save_table
 from beamlib.report.tables import result_table
+from beamlib.run import Run
 from beamlib.scoring.protocols import find_protocol
 from beamlib.scoring.scores import present_sizes, score_run
 
@@ -243,13 +243,13 @@ def _remove_others(run: Path, files: Collection[Path] = ()) -> None:
         earlier.unlink()
 
 
-def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
+def assemble_job(folder: Path, runs: Sequence[Run]) -> str:
     """Join the results at the end of a main job; return the reason if they cannot be joined."""
-    bases = {run_subdir(parameters): experiments(parameters)["ablation"][0].name for parameters in runs}
+    bases = {run.part: experiments(run)["ablation"][0].name for run in runs}
     try:
-        assemble(run, AssemblyOptions(runs[0].judging.protocol, runs[0].judging.seed, bases=bases))
+        assemble(folder, AssemblyOptions(runs[0].judging.protocol, runs[0].judging.seed, bases=bases))
     except UserError as error:
-        _remove_others(run)  # else the page would show them in place of the tiers' own
+        _remove_others(folder)  # else the page would show them in place of the tiers' own
         return str(error)
     return ""
 

@@ -11,9 +11,9 @@ import pandas as pd
 from beam_run.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
 from beam_run.estimate import estimate_path, read_estimate
 from beamlib.files import read_json, write_json
-from beamlib.params import RunParameters
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
+from beamlib.run import Run
 from beamlib.text import count, money
 
 _LABELS = {
@@ -121,16 +121,16 @@ def _comparison(estimate: Estimate, made: Sequence[RealisedRow]) -> Iterator[str
         )
 
 
-def save_costs(parameters: RunParameters) -> Path | None:
+def save_costs(run: Run) -> Path | None:
     """Write `costs.json` into the run's part: its estimate and the stored calls.
 
     Returns None where there is neither, as for the offline stand-in.
     """
-    estimate, spent = read_estimate(parameters), realised(parameters)
+    estimate, spent = read_estimate(run), realised(run)
     if estimate is None and not spent:
         return None
     value = {"estimate": estimate and estimate.model_dump(mode="json"), "realised": [row.model_dump() for row in spent]}
-    return write_json(estimate_path(parameters).with_name("costs.json"), value)
+    return write_json(estimate_path(run).with_name("costs.json"), value)
 
 
 def read_costs(value: Mapping[str, Any]) -> Table:
@@ -139,7 +139,7 @@ def read_costs(value: Mapping[str, Any]) -> Table:
     return cost_table(estimate, [RealisedRow.model_validate(row) for row in value["realised"]])
 
 
-def costs_in_words(parameters: RunParameters) -> str:
+def costs_in_words(run: Run) -> str:
     """Save the costs and return their table as text; empty where nothing was called or estimated."""
-    path = save_costs(parameters)
+    path = save_costs(run)
     return read_costs(read_json(path)).to_text() if path is not None else ""

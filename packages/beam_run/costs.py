@@ -13,10 +13,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from beamlib.evaluate.calling import calls_folder, models_file
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.stored_model import CallStore, Totals
-from beamlib.params import RunParameters
+from beamlib.run import Run
 from beamlib.text import cost_in_words, count, money
 
 _Stage = Literal["memory reading", "answering", "judging"]
@@ -185,17 +184,17 @@ def stored_totals(folders: Sequence[Path]) -> list[Totals]:
     return [Totals(*key, *numbers) for key, numbers in sorted(sums.items())]  # type: ignore[arg-type]
 
 
-def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
+def realised(run: Run, suite: str = "") -> list[RealisedRow]:
     """Sum the stored calls of this tier, or of a `suite`, by stage, role, step and model, over all backbones.
 
     Empty for the offline stand-in. `dollars` is None for a model that the models file no longer names in that role.
     """
-    models = models_file(parameters)
+    models = run.models_file
     if models is None:
         return []
     prices = {(role, endpoint.model): endpoint for role, endpoint in models.by_stored_role()}
     rows = []
-    for totals in stored_totals([calls_folder(parameters, suite)]):
+    for totals in stored_totals([run.calls_folder(suite)]):
         role, step, model, calls, failures, *tokens, seconds = astuple(totals)
         endpoint = prices.get((role, model))
         sizes = dict(zip(("input_tokens", "cached_tokens", "output_tokens"), tokens, strict=True))

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from beamlib.evaluate.arms import Arm
-    from beamlib.evaluate.calling import ResolvedParameters
     from beamlib.llm.model import Model, ModelRoles
     from beamlib.memory.protocol import Memory
+    from beamlib.run import Run
 
 
 def _model() -> Model:
@@ -30,7 +30,7 @@ def _judge_error() -> str:
     return stated_error()
 
 
-def _open_memory(arm: Arm, parameters: ResolvedParameters, roles: ModelRoles) -> AbstractContextManager[Memory]:
+def _open_memory(arm: Arm, parameters: Run, roles: ModelRoles) -> AbstractContextManager[Memory]:
     from beam_memories.own_memory import open_memory
 
     return open_memory(arm, parameters, roles)

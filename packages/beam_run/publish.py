@@ -22,7 +22,6 @@ from beamlib.evaluate.arm_folder import (
     recorded_parameters,
 )
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import run_path, run_subdir
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
 from beamlib.files import make_folder, sha256_of_file, temporary_folder, to_json
@@ -30,7 +29,8 @@ from beamlib.llm.call_store import CallStore
 from beamlib.llm.endpoints import MODELS, key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import ADAPTERS, RunParameters, parse_parameters
+from beamlib.params import ADAPTERS, parse_parameters
+from beamlib.run import Run
 from beamlib.settings import HYBRID_BEAM_REMOVED
 
 
@@ -151,15 +151,11 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
     judged = 0
     for group in groups.values():
         first = next(iter(group.values()))
-        parameters = _parameters(part, replay, data, first)
-        _same_conversations(parameters, first, f"{part}/{first.arm}")
-        replayed_run = evaluate(
-            parameters, [Arm.model_validate(manifest.settings["arm"]) for manifest in group.values()]
-        )
+        run = _run(part, replay, data, first)
+        _same_conversations(run, first, f"{part}/{first.arm}")
+        replayed_run = evaluate(run, [Arm.model_validate(manifest.settings["arm"]) for manifest in group.values()])
         for folder, manifest in group.items():
-            _compare(
-                manifest, replayed_run.manifests[manifest.arm], folder, run_path(replayed_run.parameters, manifest.arm)
-            )
+            _compare(manifest, replayed_run.manifests[manifest.arm], folder, run.path(manifest.arm))
         judged += sum(len(judgements) for judgements in replayed_run.judgements.values())
     readers = " | ".join(dict.fromkeys(manifest.reader for manifest in replayable.values()))
     line = f"{part.name}: {len(replayable)} methods replayed, {judged:,} answers and judgements, all as published"
@@ -198,8 +194,8 @@ def _why_not_replayed(published: Manifest) -> str:
     return HYBRID_BEAM_REMOVED if arm.get("retriever") == "hybrid-beam" else ""
 
 
-def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:
-    """Return the parameters that replay an arm: the published ones except paths, in replay mode."""
+def _run(part: Path, replay: Path, data: Path, published: Manifest) -> Run:
+    """Return the run that replays an arm: the published parameters except paths, in replay mode."""
     origin = f"{part}/{PARAMETERS}"
     recorded = kept_values(part / PARAMETERS)
     if recorded is None:
@@ -225,12 +221,13 @@ def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> Ru
                 f"{origin}: parameter '{name}' is {parameters[name]!r}, a folder of some machine; only a run "
                 "that names its models as the hub does can be replayed."
             )
-    if run_subdir(parameters) != part.name:
-        raise UserError(f"{origin}: its parameters are those of {run_subdir(parameters)}, not of {part.name}.")
-    return parameters
+    run = Run.of(parameters)
+    if run.part != part.name:
+        raise UserError(f"{origin}: its parameters are those of {run.part}, not of {part.name}.")
+    return run
 
 
-def _same_conversations(parameters: RunParameters, published: Manifest, where: str) -> None:
+def _same_conversations(parameters: Run, published: Manifest, where: str) -> None:
     expected = published.conversations.keys() | published.left_out.keys()
     sources = find_conversations(Path(parameters.data), [parameters.size])[: len(expected)]
     if {source.id for source in sources} != expected:

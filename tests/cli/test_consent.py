@@ -180,7 +180,7 @@ def test_the_yes_is_the_users(yes: bool, place: Path, tmp_path: Path, monkeypatc
     )
     planned = plan(job, tmp_path)
     assert {one.confirm_cost for one in planned.runs} == {yes}
-    assert {one.confirm_cost for one in planned.agreed({"confirm_cost": True}).suites[0].parameters} == {True}
+    assert {one.confirm_cost for one in planned.agreed(True).suites[0].runs} == {True}
 
 
 def at_a_terminal(answer: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -170,7 +170,7 @@ def test_processes_give_the_same_bytes_and_only_the_ceiling_is_handed_evidence(
 ) -> None:
     place = offline(case)
     plan = case.plan(case.parameters(tmp_path / "run"), place / "data")
-    rounds = case.task.answer_jobs(plan.task.merge_shared(plan.answering), plan.parameters, "")
+    rounds = case.task.answer_jobs(plan.task.merge_shared(plan.answering), plan.run, "")
     for number, jobs in enumerate(rounds):
         for job in jobs:
             memories = {case.task.memory(arm) for unit in job.work for arm in unit.arms}

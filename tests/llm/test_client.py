@@ -34,6 +34,7 @@ from beamlib.llm.model import (
     gather_all,
     run,
 )
+from beamlib.llm.prompts import Prompts
 from beamlib.llm.stored_model import StoredModel
 from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
 
@@ -94,7 +95,7 @@ def test_the_request_is_exactly_what_request_says(tmp_path: Path) -> None:
     assert set(model(NOWHERE, temperature=None, seed=None).request(prompt(repeat=1))) == {"model", "messages"}
     header = "---\nlisting: 44\nrole: reader\nvariables: [question, context]\noutput: text\n---\n"
     (tmp_path / "answer.md").write_text(header + "Own words: {{ question }} {{ context }}", encoding="utf-8")
-    own = EndpointModel("reader", client.endpoint, prompts=tmp_path)
+    own = EndpointModel("reader", client.endpoint, prompts=Prompts.read(tmp_path))
     assert own.request(prompt())["messages"][0]["content"].startswith("Own words: What about 0?")
 
 

@@ -17,11 +17,12 @@ from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key
 from beamlib.evaluate.arms import Arm, own_arm
-from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.run import evaluate
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results
+from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
 
@@ -118,7 +119,7 @@ def test_a_changed_file_is_asked_again(file: Path, repo_root: Path) -> None:
 @pytest.mark.usefixtures("in_this_process")
 def test_a_file_that_changes_during_the_run_does_not_vouch_for_its_answers(file: Path, repo_root: Path) -> None:
     chosen = parameters(file, "Rewritten", repo_root)
-    at_first = answers_key(_own(chosen)[0], resolved(chosen))
+    at_first = answers_key(_own(chosen)[0], Run.of(chosen))
     first = evaluate(chosen, _own(chosen), quiet=True)
     assert first.manifests["own-Rewritten"].answers_key == at_first
     file.write_text(NEWEST.replace("pairs[-1]", "pairs[0]"))
@@ -183,8 +184,8 @@ def test_it_has_to_be_known_how_wide_vectors_are(file: Path, tmp_path: Path) -> 
     with ScriptedServer() as server:
         models = one_endpoint(server, tmp_path / "models.yaml", attempts=1)
         with pytest.raises(UserError, match=r"models.yaml: 'embedding.dimensions' is missing; add how many numbers"):
-            check_own_memory(f"{file}:Newest", 60, str(models))
-        check_own_memory(f"{file}:Newest", 60, str(one_endpoint(server, models, dimensions=32)))
+            check_own_memory(f"{file}:Newest", 60, load_models(models))
+        check_own_memory(f"{file}:Newest", 60, load_models(one_endpoint(server, models, dimensions=32)))
 
 
 WINDOW = 1_000
@@ -419,8 +420,8 @@ def test_another_time_limit_asks_again(file: Path, repo_root: Path) -> None:
     (own,) = _own(chosen)
     rag = Arm(memory="rag", retriever="bm25", k=2)
     longer = chosen.model_copy(update={"memory_timeout": 7200})
-    assert answers_key(own, chosen) != answers_key(own, longer)
-    assert answers_key(rag, chosen) == answers_key(rag, longer)
+    assert answers_key(own, Run.of(chosen)) != answers_key(own, Run.of(longer))
+    assert answers_key(rag, Run.of(chosen)) == answers_key(rag, Run.of(longer))
 
 
 def _own(chosen: RunParameters) -> list:  # type: ignore[type-arg]

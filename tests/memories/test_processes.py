@@ -17,12 +17,14 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.calling import open_models, resolved
+from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError
 from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import at_once
+from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
 
@@ -74,7 +76,7 @@ def own(chosen: RunParameters) -> list[Arm]:
 
 
 def answers_in(found: Evaluation) -> list[bytes]:
-    folder = next(Path(found.parameters.run).glob("100k*/*/answers.jsonl")).parent
+    folder = next(Path(found.run.run).glob("100k*/*/answers.jsonl")).parent
     return [(folder / name).read_bytes() for name in ("answers.jsonl", "judgements.jsonl")]
 
 
@@ -181,8 +183,8 @@ def test_time_that_its_calls_take_is_not_its_own(tmp_path: Path, repo_root: Path
             tmp_path, repo_root, script(tmp_path, ASKS), models=str(models), confirm_cost=True, memory_timeout=3
         )
         with (
-            open_models(resolved(chosen), "100K-1") as roster,
-            opened(own(chosen)[0], resolved(chosen), roster) as memory,
+            open_models(Run.of(chosen), "100K-1") as roster,
+            opened(own(chosen)[0], Run.of(chosen), roster) as memory,
             pytest.raises(ModelError, match="names message 0"),  # of a conversation that it was not told
         ):
             memory.recall("What was said?")
@@ -197,7 +199,10 @@ def test_a_limit_of_spending_holds_for_its_own_calls(tmp_path: Path, repo_root: 
         chosen = parameters(tmp_path, repo_root, script(tmp_path, ASKS), models=str(models), confirm_cost=True)
         try:
             set_spending_limit(0.6)
-            with pytest.raises(SpendingLimit, match="process-mine/chat"), limited(tmp_path / "run", models):
+            with (
+                pytest.raises(SpendingLimit, match="process-mine/chat"),
+                limited(tmp_path / "run", load_models(models)),
+            ):
                 evaluate(chosen, own(chosen), quiet=True)
         finally:
             set_spending_limit(None)

@@ -23,9 +23,9 @@ from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import resolved
 from beamlib.llm.call_store import CallStore, stored_calls
 from beamlib.params import ADAPTERS, load_parameters
+from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
 
@@ -35,7 +35,7 @@ RUN = """
 import sys
 from pathlib import Path
 from beamlib.evaluate.arms import experiments
-from beamlib.evaluate.calling import resolved
+from beamlib.run import Run
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
@@ -48,7 +48,7 @@ if __name__ == "__main__":
         models=models, confirm_cost=True, calls=calls,
     )
     evaluate(chosen, [arm for arm in experiments(chosen)["main"] if arm.memory == "own"], quiet=True)
-    keep_settings(resolved(chosen))
+    keep_settings(Run.of(chosen))
 """
 
 
@@ -143,7 +143,7 @@ def test_what_it_will_call_is_in_the_estimate(name: str, tmp_path: Path, repo_ro
         models = one_endpoint(server, tmp_path / "models.yaml")
     chosen = load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path), models=str(models))
     arms, tally = (Arm(memory="own", target=name),), CallTally()
-    count_adapters(tally, arms, example.conversation, len(example.probes), resolved(chosen), {})
+    count_adapters(tally, arms, example.conversation, len(example.probes), Run.of(chosen), {})
     (step,) = tally
     counts = tally[step]
     assert step == ("memory", f"{name}/chat")

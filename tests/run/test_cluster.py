@@ -25,6 +25,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.call_store import CallStore, StoredCall
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import Outcome
 from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
@@ -201,7 +202,7 @@ def test_a_limit_of_spending_holds_for_all_workers(
         given = parameters(repo_root, data, tmp_path / "run", models)
         set_spending_limit(4.0)
         said = r"has spent \$[23].* of \$4.00, and the next call"
-        with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(given.run), models):
+        with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(given.run), load_models(models)):
             evaluate(given, ARMS, quiet=True)
         assert reached.value.exit_code == 3
         made = len(server.requests)
@@ -212,7 +213,7 @@ def test_a_limit_of_spending_holds_for_all_workers(
         )
         assert 2.0 < words / 1_000 <= 4.0
         set_spending_limit(1_000)
-        with limited(Path(given.run), models):
+        with limited(Path(given.run), load_models(models)):
             evaluate(given, ARMS, quiet=True)
         assert not server.repeated() and 0 < made < len(server.requests) == expected[1]
     assert records(tmp_path / "run") == {**expected[0]}

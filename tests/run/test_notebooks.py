@@ -28,10 +28,10 @@ from beam_run.executing import (
 )
 from beam_run.notebooks import begin
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import run_subdir
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import BASE, FIELDS, RunParameters, load_parameters, usual_parameters
 from beamlib.places import PARAMS, ROOT
+from beamlib.run import Run
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.settings import ProtocolName
 
@@ -316,7 +316,7 @@ def test_a_trial_begins_with_the_calls_of_the_run(of_the_run: RunParameters, tmp
     models.write_text((ROOT / "params/models.yaml").read_text())
     run = Path(of_the_run.run)
     (run / "notebooks" / "100k").rename(
-        run / "notebooks" / run_subdir(of_the_run.model_copy(update={"models": str(models)}))
+        run / "notebooks" / Run.of(of_the_run.model_copy(update={"models": str(models)})).part
     )
     work = begin({"size": "100K", "run": str(run), "models": str(models)}, EVALUATION[2])
     with CallStore(work.run / "calls/100k/100K-1.sqlite", read_only=True) as store:

@@ -20,12 +20,12 @@ from beam_run.publish import publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import CLAIMED, Manifest, differing_claim, read_manifest
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
 from beamlib.report.footer import CLAIMED_LINE, footer
+from beamlib.run import Run
 from remade_archives import contents, remade, signed
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
@@ -54,7 +54,7 @@ def run(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         evaluate(parameters, ARMS, quiet=True)
         assert any("Of this: " in str(request.body) for request in server.requests)
-    keep_settings(resolved(parameters))
+    keep_settings(Run.of(parameters))
     return root / "run"
 
 
@@ -118,7 +118,7 @@ def test_what_an_earlier_run_left_in_the_folder_is_replayed_with_its_own_paramet
         ):
             parameters = load_parameters(repo_root / "params" / "100k.yaml", **fixed, **changes)
             evaluate(parameters, arms, quiet=True)
-            keep_settings(resolved(parameters))
+            keep_settings(Run.of(parameters))
     publish(run, tmp_path / "run.tar.zst")
     assert "100k-one: 3 methods replayed, 60 answers" in verify(tmp_path / "run.tar.zst", EXAMPLE)
 
@@ -150,7 +150,8 @@ def test_a_comment_of_the_models_file_is_not_published(repo_root: Path, tmp_path
     with ScriptedServer() as server:
         models = one_endpoint(server, tmp_path / "models.yaml")
     models.write_text(models.read_text() + "# ask Ana for the key: tulips-in-amsterdam\n")
-    keep_settings(load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path / "run"), models=str(models)))
+    given = load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path / "run"), models=str(models))
+    keep_settings(Run.of(given))
     assert "tulips" not in (tmp_path / "run" / "100k-one" / "models.yaml").read_text()
 
 
