@@ -36,6 +36,7 @@ from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.prompts import prompt_ids
 from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
+from beamlib.places import from_root
 from beamlib.plugins import plugins
 from beamlib.run import Run
 
@@ -390,10 +391,35 @@ class TaskPlan:
         """The units that lack anything."""
         return {unit.id: unit for unit, _ in (*self.answering, *self.judging)}
 
+    def without_answer(self) -> list[str]:
+        """Name the arms that were asked and of which no answer came, or no verdict."""
+        failed = []
+        for arm in self.arms:
+            outputs = [own.values() for own in self.stores[arm].outputs.values()]
+            parts = [[record for unit in units for record in unit.records] for units in outputs]
+            if any(part and all(getattr(record, "unscored", None) for record in part) for part in parts):
+                failed.append(arm)
+        return failed
+
     def records(self, arm: str, part: str = ANSWERS) -> dict[str, list[Any]]:
         """The records of an arm by unit, of the units that have them."""
         own = self.stores[arm].outputs[part]
         return {unit: own[unit].records for unit in self.units if unit in own}
+
+
+class NothingScored(UserError):
+    """An arm that was asked has no scored answer. What was made stays, and the same command goes on from there."""
+
+    exit_code = 4
+
+
+def refuse_unscored(arms: Sequence[str], folder: Path) -> None:
+    """Raise a `NothingScored` if arms have no scored answer; the command has finished everything else by then."""
+    if arms:
+        raise NothingScored(
+            f"{from_root(folder)}: no answer is scored of {'; '.join(arms)}; the lines above and the tables' footers "
+            "say why. Correct the models file or the server, then run the same command again: it asks what failed."
+        )
 
 
 def arm_name(arm: AnyArm) -> str:

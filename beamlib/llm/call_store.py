@@ -104,9 +104,7 @@ class StoredCall(BaseModel):
         """Return the reply, or raise the `ModelError` that the call ended with."""
         if self.text is None:
             raise ModelError(self.message, self.outcome or Outcome.FAILED, self.usage)
-        return Completion(
-            self.text, self.usage, self.latency, self.finish_reason, self.answered_by, self.fingerprint
-        )
+        return Completion(self.text, self.usage, self.latency, self.finish_reason, self.answered_by, self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,6 @@ _INSERT = f"INSERT OR REPLACE INTO calls VALUES ({', '.join('?' * (len(_COLUMNS)
 def _select(connection: sqlite3.Connection) -> str:
     added = _ADDED if _format(connection) == FORMAT else ("''", "''", "0")
     return f"SELECT {', '.join((*_COLUMNS, *added))} FROM calls "
-
 
 
 class CallStore:

@@ -73,13 +73,14 @@ def task_group(
     ) -> None:
         from beam_run.arguments import Endpoints, check_run_name
         from beam_run.task_options import TaskOptions, run_command
+        from beamlib.evaluate.task import refuse_unscored
         from beamlib.llm.spending import set_spending_limit
         from beamlib.places import ROOT
 
         set_spending_limit(max_cost)
         check_run_name(name)
         with temporary_folder("beamlib-task-") as place:  # a run that is refused leaves nothing
-            run_command(
+            plan = run_command(
                 open_task(data, variant),
                 TaskOptions(
                     data=data,
@@ -97,6 +98,7 @@ def task_group(
                     yes=yes,
                 ),
             )
+            refuse_unscored(plan.without_answer() if plan.run.models_file else (), plan.run.folder)
 
     def tables(
         data: Path,
