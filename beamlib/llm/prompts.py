@@ -76,6 +76,15 @@ def prompt_file(prompt_id: str, folder: Path | None = None) -> PromptFile:
     return own
 
 
+_INSERTED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+
+
+@cache
+def static_texts(prompt_id: str) -> tuple[str, ...]:
+    """Return the texts of a prompt between the variables that it inserts: what every request with it has."""
+    return tuple(_INSERTED.split(prompt_file(prompt_id).template))
+
+
 def check_overrides(folder: Path) -> list[str]:
     """Check a folder of prompts before any call, and return the ids that it overrides, sorted. Skips hidden files.
 
