@@ -33,6 +33,7 @@ ANSWERS, JUDGEMENTS = "answers", "judgements"
 # Whatever an answer depends on; the reports and the command line are left out on purpose.
 MODEL_CODE = (
     *(f"beamlib.llm.{name}" for name in ("chat_turns", "client", "model", "prompts", "retrying")), "beam_offline",
+    "beamlib.llm.json_replies", "beamlib.llm.thoughts",
 )  # fmt: skip
 ANSWER_CODE = (
     "beamlib.data",

@@ -335,7 +335,8 @@ def _meant(value: Any, names: set[str]) -> Iterator[JsonObject]:
 
 def _lists_in(values: list[Any]) -> list[Any]:
     lists = [inner for value in values if isinstance(inner := _only_value(value), list)]
-    return lists or ([values] if len(values) > 1 else [])
+    texts = [own for own in lists if not own or not all(isinstance(item, int | float) for item in own)]
+    return texts or lists or ([values] if len(values) > 1 else [])  # lists of numbers beside others are references
 
 
 def _only_value(value: Any) -> Any:
@@ -405,29 +406,59 @@ def _absence(reply: str, values: list[Any], schema: Any, who: str, what: str) ->
 # The form that a prompt shows
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a prompt shows of the reply to it.
+
+    Attributes:
+        text: The prompt's own text, in small letters.
+        values: The JSON values in it, with the objects and lists inside them.
+        stand_ins: Texts that stand for what a reply has to say, as in `"reason": "one sentence"`. An example of literal
+            values has none: its texts could be a reply's.
+    """
+
+    text: str
+    values: tuple[Any, ...]
+    stand_ins: frozenset[str]
+
+
 @cache
-def _forms(prompt_id: str) -> tuple[str, tuple[Any, ...], frozenset[str]]:
-    """Return a prompt's text, the JSON values in it, and their texts that stand for what a reply has to say."""
-    parts = static_texts(prompt_id)
-    forms = [found.value for part in parts for found in found_json(part)]
-    texts = {_words(text) for form in forms for text in _texts(form)}
-    stand_ins = frozenset(text for text in texts if " " in text or not re.search(r"\w", text))
-    return _words(" ".join(parts)), tuple(form for form in forms if any(_leaves(form))), stand_ins
+def _form_of(prompt_id: str) -> _Form:
+    shown = [found.value for part in static_texts(prompt_id) for found in found_json(part)]
+    stand_ins: set[str] = set()
+    for value in shown:
+        leaves = list(_leaves(value))
+        texts = [_words(text) for text in _texts(value)]
+        if any(isinstance(leaf, Unread) for leaf in leaves) or not all(re.search(r"\w", text) for text in texts):
+            stand_ins.update(text for text in texts if " " in text or not re.search(r"\w", text))
+    values = tuple(inner for value in shown for inner in [value, *_within(value)] if any(True for _ in _leaves(inner)))
+    return _Form(_words(" ".join(static_texts(prompt_id))), values, frozenset(stand_ins))
 
 
 def _is_echo(found: FoundJson, prompt_id: str) -> bool:
-    text, forms, stand_ins = _forms(prompt_id)
-    if found.value in forms or (not found.complete and _words(found.text) in text):
+    form = _form_of(prompt_id)
+    objects = (value for value in _within(found.value) if isinstance(value, dict))
+    if any(value in form.values for value in [found.value, *objects]):
         return True
-    said = [_words(own) for own in _texts(found.value)]
+    if not found.complete and _words(found.text) in form.text:
+        return True
+    said = [_words(text) for text in _texts(found.value)]
     return any(
-        own in stand_ins or (own.count(" ") >= _ECHOED_WORDS - 1 and any(own in one for one in stand_ins))
-        for own in said
+        text in form.stand_ins or (len(text.split()) >= _ECHOED_WORDS and any(text in one for one in form.stand_ins))
+        for text in said
     )
 
 
 def _words(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+def _within(value: Any) -> Iterator[Any]:
+    """Yield the objects and lists inside a value."""
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(item, dict | list):
+            yield item
+        yield from _within(item)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

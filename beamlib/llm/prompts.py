@@ -82,7 +82,7 @@ _INSERTED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 @cache
 def static_texts(prompt_id: str) -> tuple[str, ...]:
     """Return the texts of a prompt between the variables that it inserts: what every request with it has."""
-    return tuple(_INSERTED.split(prompt_file(prompt_id).template))
+    return tuple(text for _, part in prompt_file(prompt_id).parts for text in _INSERTED.split(part))
 
 
 def check_overrides(folder: Path) -> list[str]:

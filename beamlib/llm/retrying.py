@@ -258,12 +258,16 @@ _RUNNING_ON: set[str] = set()
 """Models of which it was said that they do."""
 _ECHOED_WORDS = 4
 """Words of a prompt that are no reply: the shortest, such as `yes` or `[]`, stand in prompts too."""
+_REPEATED_WORDS = 12
+"""Words of a whole part of a prompt that a reply does not hold by chance."""
 
 
 def repeats_request(reply: str, prompt_id: str) -> bool:
-    """Tell whether a reply is but a part of its prompt, such as the example or the form in it."""
+    """Tell whether a reply is a part of its prompt, such as the example or the form in it, or holds a whole part."""
     words = reply.strip(" \t\r\n`*\"'>-").casefold().split()
-    return len(words) >= _ECHOED_WORDS and any(" ".join(words) in text for text in _requests(prompt_id))
+    said, parts = " ".join(words), _requests(prompt_id)
+    is_part = len(words) >= _ECHOED_WORDS and any(said in part for part in parts)
+    return is_part or any(part in said for part in parts if part.count(" ") >= _REPEATED_WORDS)
 
 
 @cache

@@ -124,7 +124,10 @@ def test_a_repeated_key_that_decides_nothing_is_none():
 
 
 def test_an_item_that_is_matched_twice_is_ambiguous():
-    assert read_matches('{"1": [1], "2": [2], "1": [2]}', 2, 2) == (None, "the aligner's reply has two matches in one object")
+    assert read_matches('{"1": [1], "2": [2], "1": [2]}', 2, 2) == (
+        None,
+        "the aligner's reply has two matches in one object",
+    )
     assert read_matches('{"1": [1], "note": 1, "note": 2}', 2, 2) == ({1: (1,)}, "")
 
 

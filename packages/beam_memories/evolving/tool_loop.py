@@ -75,7 +75,7 @@ def _calls(reply: str) -> list[Any] | None:
         return None
     calls = value.get("calls", value.get("items"))
     if calls is None:
-        calls = [value] if "tool" in value else []
+        calls = [value] if "tool" in value or "name" in value else []
     return calls if isinstance(calls, list) else [calls]
 
 
