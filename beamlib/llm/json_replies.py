@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, get_origin
@@ -97,9 +97,9 @@ def read_json(
 ) -> tuple[Value | None, str]:
     """Read the one value of a reply that is meant for `schema`.
 
-    Meant for a model is an object that has one of its required fields (of any field, if none is required), alone, in a
-    list or within another object; for `dict` any object, for `list` any list, the list that is an object's only value,
-    or several objects in a row.
+    Objects may stand alone, in a list, or as the only value of another. Meant for a model are those that have one of
+    its required fields (any field, if none is required), for `dict` all of them. Meant for `list` is any list, alone or
+    as an object's only value, or several objects in a row.
 
     Args:
         schema: A pydantic model, `dict[...]` or `list[...]`.
@@ -317,20 +317,18 @@ def _fields(schema: Any) -> dict[str, FieldInfo]:
 
 
 def _objects_in(values: list[Any], schema: Any) -> list[JsonObject]:
-    names = {name.casefold() for name in _fields(schema)}
-    return [item for value in values for item in _meant(value, names)]
+    names = _fields(schema).keys()
+    return [own for value in values for own in _outermost(value, names) if not names or names & own.keys()]
 
 
-def _meant(value: Any, names: set[str]) -> Iterator[JsonObject]:
-    """Yield the outermost objects that have one of the names; without names any, or the one that is all of another."""
-    if isinstance(value, JsonObject):
-        inner = next(iter(value.values())) if len(value) == 1 else None
-        if any(key.strip().casefold() in names for key in value) or not (names or isinstance(inner, JsonObject)):
-            yield value
-            return
-    children = value.values() if isinstance(value, JsonObject) else value if isinstance(value, list) else ()
-    for child in children:
-        yield from _meant(child, names)
+def _outermost(value: Any, names: Set[str]) -> Iterator[JsonObject]:
+    """Yield the objects of a value: itself, those of a list, or the one that is all of another."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _outermost(item, names)
+    elif isinstance(value, JsonObject):
+        inner = next(iter(value.values())) if len(value) == 1 and not names & value.keys() else None
+        yield from _outermost(inner, names) if isinstance(inner, JsonObject) else [value]
 
 
 def _lists_in(values: list[Any]) -> list[Any]:
@@ -347,16 +345,12 @@ def _only_value(value: Any) -> Any:
 
 def _validated(value: Any, schema: Any, who: str, what: str, *, strict: bool) -> tuple[Any, str]:
     """Return a value as `schema`, or None and why it is none."""
-    fields = _fields(schema)
     if isinstance(value, JsonObject):
-        names = {name.casefold(): name for name in fields}
-        keys = [names.get(key.strip().casefold(), key) for key in value]
-        twice = {*value.repeated, *(key for key, times in Counter(keys).items() if times > 1)}
-        if any(not fields or key.strip().casefold() in names for key in twice):
+        fields = _fields(schema).keys() or value.keys()
+        if value.repeated & fields:
             return None, f"{who} has two {_plural(what)} in one object"
         if value.damaged:
             return None, f"{who} has an object without members"
-        value = dict(zip(keys, value.values(), strict=True))
     try:
         return TypeAdapter(schema).validate_python(_plain(value, strict=strict)), ""
     except ValidationError as error:
@@ -431,7 +425,10 @@ def _form_of(prompt_id: str) -> _Form:
         texts = [_words(text) for text in _texts(value)]
         if any(isinstance(leaf, Unread) for leaf in leaves) or not all(re.search(r"\w", text) for text in texts):
             stand_ins.update(text for text in texts if " " in text or not re.search(r"\w", text))
-    values = tuple(inner for value in shown for inner in [value, *_within(value)] if any(True for _ in _leaves(inner)))
+    inner = (
+        part for value in shown for part in _within(value) if isinstance(part, dict) or any(True for _ in _texts(part))
+    )
+    values = tuple(value for value in [*shown, *inner] if any(True for _ in _leaves(value)))
     return _Form(_words(" ".join(static_texts(prompt_id))), values, frozenset(stand_ins))
 
 

@@ -10,11 +10,10 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TypeVar
 
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
-from beamlib.llm.prompts import static_texts
+from beamlib.llm.prompts import render, static_texts
 from beamlib.llm.thoughts import LearntMark, clean_reply
 
 ReplyValue = TypeVar("ReplyValue")
@@ -220,7 +219,7 @@ class RetryingModel:
 
         def read(reply: Completion, attempt: int) -> ReadReply[Completion | _Problem]:
             cut, may_be_empty = (policy.second, policy.may_be_empty) if attempt else (policy.first, False)
-            result = self._usable(reply, prompt.id, cut, may_be_empty=may_be_empty)
+            result = self._usable(reply, prompt, cut, may_be_empty=may_be_empty)
             return result, result.complaint if isinstance(result, _Problem) else None
 
         result = await ask(self.model, prompt, read)
@@ -229,7 +228,7 @@ class RetryingModel:
         return result
 
     def _usable(
-        self, reply: Completion, prompt_id: str, cut: Callable[[str], str], *, may_be_empty: bool
+        self, reply: Completion, prompt: Prompt, cut: Callable[[str], str], *, may_be_empty: bool
     ) -> Completion | _Problem:
         reason = reply.finish_reason.casefold()
         if reason not in COMPLETE_REASONS | TRUNCATED_REASONS:
@@ -251,25 +250,28 @@ class RetryingModel:
             return replace(reply, text=text, finish_reason="length")
         if not text.strip():
             return replace(reply, text="") if may_be_empty else _EMPTY
-        return _ECHO if repeats_request(text, prompt_id) else replace(reply, text=text)
+        return _ECHO if repeats_request(text, prompt) else replace(reply, text=text)
 
 
 _RUNNING_ON: set[str] = set()
 """Models of which it was said that they do."""
 _ECHOED_WORDS = 4
 """Words of a prompt that are no reply: the shortest, such as `yes` or `[]`, stand in prompts too."""
-_REPEATED_WORDS = 12
-"""Words of a whole part of a prompt that a reply does not hold by chance."""
+_OPENING_WORDS = 12
+"""Words at the start of a request that no reply begins with by chance."""
 
 
-def repeats_request(reply: str, prompt_id: str) -> bool:
-    """Tell whether a reply is a part of its prompt, such as the example or the form in it, or holds a whole part."""
+def repeats_request(reply: str, prompt: Prompt) -> bool:
+    """Tell whether a reply is a part of its prompt's own text, such as a form in it, or begins as the request does."""
     words = reply.strip(" \t\r\n`*\"'>-").casefold().split()
-    said, parts = " ".join(words), _requests(prompt_id)
-    is_part = len(words) >= _ECHOED_WORDS and any(said in part for part in parts)
-    return is_part or any(part in said for part in parts if part.count(" ") >= _REPEATED_WORDS)
-
-
-@cache
-def _requests(prompt_id: str) -> tuple[str, ...]:
-    return tuple(" ".join(text.casefold().split()) for text in static_texts(prompt_id))
+    if len(words) < _ECHOED_WORDS:
+        return False
+    said = " ".join(words)
+    own = (" ".join(text.casefold().split()) for text in static_texts(prompt.id))
+    if any(said in text for text in own):
+        return True
+    starts = {name: value[: _OPENING_WORDS * 20] for name, value in prompt.variables.items()}
+    requests = (message["content"].casefold().split() for message in render(prompt.id, starts))
+    return any(
+        words[:_OPENING_WORDS] == request[:_OPENING_WORDS] for request in requests if len(words) >= _OPENING_WORDS
+    )

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
+
 from beam_generate.shapes import MainQuestion, Repairs, Style
 from beamlib.data.conversations import Seed
 from beamlib.llm.json_replies import read_json
@@ -17,7 +19,7 @@ from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.llm.prompts import prompt_file
 from beamlib.llm.retrying import UNDECIDED, ReadReply, ask, gather, read_decision
 
-Kind = type[list[Any]] | type[dict[Any, Any]]
+Kind = type[list[Any]] | type[dict[str, Any]] | type[BaseModel]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REFUSAL = re.compile(
@@ -40,9 +42,10 @@ _NUMBERING = re.compile(r"(?:[0-9]{1,3}[.)]|[-*•])[ \t]+")
 
 
 def reply_json(text: str, kind: Kind, prompt: str = "") -> Any:
-    """Return the JSON list or object in a reply to a prompt, or None (`beamlib.llm.json_replies.read_json`)."""
-    schema: Any = list[Any] if kind is list else dict[str, Any]
-    return read_json(text, schema, strict=False, prompt=prompt)[0]
+    """Return the JSON list or object in a reply to a prompt, or None; for a model, the object that has its fields."""
+    schema: Any = list[Any] if kind is list else dict[str, Any] if kind is dict else kind
+    value = read_json(text, schema, strict=False, prompt=prompt)[0]
+    return value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
 def read_objects(text: str, prompt: str = "") -> list[dict[str, Any]]:

@@ -70,7 +70,7 @@ def run_tools(
 
 def _calls(reply: str) -> list[Any] | None:
     """Return the calls of a reply: the list under `calls`, a bare list, or a single call. None if it is no JSON."""
-    value = json_object(reply)
+    value = json_object(reply, fields=("calls", "tool", "name"))
     if value is None:
         return None
     calls = value.get("calls", value.get("items"))
