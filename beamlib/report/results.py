@@ -15,10 +15,10 @@ from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer, ContextLosses
-from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
 from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.run import Evaluation, evaluate
-from beamlib.evaluate.task import RUN
+from beamlib.evaluate.beam_records import Evaluation, Manifest, read_judgements, read_manifest, stored_judgements
+from beamlib.evaluate.records import RUN
+from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters
 from beamlib.report.figures import averages
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline

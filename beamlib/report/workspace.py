@@ -22,14 +22,13 @@ from beamlib.data.conversations import Conversation
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import given_to
-from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import memory_arm
+from beamlib.evaluate.beam_records import left_out
 from beamlib.evaluate.calling import open_models
-from beamlib.evaluate.configuration import stated, writing_configuration
+from beamlib.evaluate.configuration import configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.ingest_cache import read_shared
 from beamlib.evaluate.kept_settings import PARAMETERS
-from beamlib.evaluate.run import left_out
-from beamlib.evaluate.run_store import commit
+from beamlib.evaluate.records import commit
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.keys import refuse_keys

@@ -22,7 +22,8 @@ import beamlib
 from beam_run.steps import unscored_lines
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, arms_of
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.run import evaluate
 from beamlib.llm.model import Outcome
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters

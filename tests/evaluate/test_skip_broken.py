@@ -13,10 +13,10 @@ from beam_page.run_folder import read_run
 from beam_run.cli import main
 from beam_run.publish import publish, verify
 from beamlib.data.checked_json import Unreadable
-from beamlib.evaluate.arm_folder import read_manifest
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import left_out, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
-from beamlib.evaluate.run import evaluate, left_out
+from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure
 from beamlib.report.results import results, score_folders

@@ -16,9 +16,8 @@ from beam_memories.programs import memory_place
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import answers_key
 from beamlib.evaluate.arms import Arm, experiments, own_arm
-from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run import BEAM, evaluate
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
 from beamlib.params import RunParameters, load_parameters
@@ -145,7 +144,7 @@ def test_a_changed_file_is_asked_again(file: Path, repo_root: Path) -> None:
 @pytest.mark.usefixtures("in_this_process")
 def test_a_file_that_changes_during_the_run_does_not_vouch_for_its_answers(file: Path, repo_root: Path) -> None:
     chosen = parameters(file, "Rewritten", repo_root)
-    at_first = answers_key(_own(chosen)[0], Run.of(chosen))
+    at_first = BEAM.store(_own(chosen)[0], Run.of(chosen)).key("answers")
     first = evaluate(chosen, _own(chosen), quiet=True)
     assert first.manifests["own-newest"].answers_key == at_first
     file.write_text(NEWEST.replace("pairs[-1]", "pairs[0]"))
@@ -448,8 +447,8 @@ def test_another_time_limit_asks_again(file: Path, repo_root: Path) -> None:
     (own,) = _own(chosen)
     rag = Arm(memory="rag", retriever="bm25", k=2)
     longer = chosen.model_copy(update={"memory_timeout": 7200})
-    assert answers_key(own, Run.of(chosen)) != answers_key(own, Run.of(longer))
-    assert answers_key(rag, Run.of(chosen)) == answers_key(rag, Run.of(longer))
+    assert BEAM.store(own, Run.of(chosen)).key("answers") != BEAM.store(own, Run.of(longer)).key("answers")
+    assert BEAM.store(rag, Run.of(chosen)).key("answers") == BEAM.store(rag, Run.of(longer)).key("answers")
 
 
 def _own(chosen: RunParameters) -> list:  # type: ignore[type-arg]
