@@ -186,6 +186,12 @@ def evaluate(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: boo
     )
 
 
+def evaluate_experiment(parameters: RunParameters | Run, experiment: str) -> Evaluation:
+    """Evaluate (or replay) the arms of an experiment (`beamlib.evaluate.arms.experiments`)."""
+    run = Run.of(parameters)
+    return evaluate(run, experiments(run)[experiment])
+
+
 def plan_run(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> TaskPlan:
     """Read the conversations of a tier and find out what is missing; nothing is computed or called."""
     return plan_task(BEAM, parameters, arms, quiet=quiet)

@@ -17,7 +17,7 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments, own_arm
-from beamlib.evaluate.run import BEAM, evaluate
+from beamlib.evaluate.run import BEAM, evaluate, evaluate_experiment
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
 from beamlib.params import RunParameters, load_parameters
@@ -83,7 +83,7 @@ def parameters(file: Path, name: str, root: Path) -> RunParameters:
 
 @pytest.mark.usefixtures("in_this_process")
 def test_it_stands_in_the_main_table(file: Path, repo_root: Path) -> None:
-    found = results(parameters(file, "Newest", repo_root), "main")
+    found = results(evaluate_experiment(parameters(file, "Newest", repo_root), "main"))
     assert found is not None
     assert "own-newest" in set(found.summary["series"])
     assert found.footer.unscored == 0
@@ -184,7 +184,7 @@ def test_the_example_of_the_how_to_runs_as_it_stands(tmp_path: Path, repo_root: 
     assert len(example.splitlines()) < 25
     (tmp_path / "overlap.py").write_text(example)
     chosen = parameters(tmp_path / "overlap.py", "Overlap", repo_root)
-    found = results(chosen, "main")
+    found = results(evaluate_experiment(chosen, "main"))
     assert found is not None
     average = found.evidence[found.evidence["ability"] == "average"].set_index("series")["mean"]
     assert average["none"] < average["own-overlap"] < average["oracle"]
