@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,10 +49,25 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> Path:
     return path
 
 
-def make_folder(path: Path) -> Path:
-    """Create a folder unless it exists."""
+def sync(path: Path) -> None:
+    """Have the disk keep a file, or the names in a folder, through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if not path.is_dir() or error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise  # else a file system that keeps names by other means, as some of networks do
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path) -> Path:
+    """Create a folder unless it exists, and have the disk keep it."""
+    try:
+        new = list(takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
         path.mkdir(parents=True, exist_ok=True)
+        for folder in new:
+            sync(folder.parent)
     except OSError as error:
         raise UserError(
             f"{path}: the folder cannot be created ({error.strerror}); choose another path or remove what blocks it."
@@ -86,6 +103,7 @@ def _replace(path: Path, pieces: Iterable[bytes]) -> None:
             os.fsync(descriptor)
         os.fchmod(descriptor, 0o644)  # mkstemp makes private files; results are meant to be shared
         temporary.replace(path)
+        sync(path.parent)  # a power cut does not bring the old file back
     except BaseException:
         _clear(temporary)
         raise
@@ -186,18 +204,20 @@ def read_text(path: Path, most: int | None = None) -> str:
     return text
 
 
-def read_version(path: Path, most: int | None = None) -> str:
-    """`read_text` of a file that is asked for many times: it is read once, and again after it has changed."""
+def read_version(path: Path) -> str:
+    """`read_text` of a file of settings or a prompt, which is asked for many times: it is read once, and again after it
+    has changed. Of a text that is longer than any such file the first `MOST_YAML + 1` characters are returned.
+    """
     try:
         stat = path.stat()
     except OSError:
-        return read_text(path, most)  # which says what is wrong
-    return _read_version(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino), most)
+        return read_text(path)  # which says what is wrong
+    return _read_version(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
 
 
 @lru_cache(maxsize=256)
-def _read_version(path: Path, version: tuple[int, int, int], most: int | None) -> str:
-    return read_text(path, most)
+def _read_version(path: Path, version: tuple[int, int, int]) -> str:
+    return read_text(path, MOST_YAML)
 
 
 def refuse_lfs_pointer(path: Path, start: bytes) -> None:

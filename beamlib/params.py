@@ -29,7 +29,7 @@ from pydantic.fields import FieldInfo
 from beamlib.data.conversations import Size, Treatment
 from beamlib.data.sources import parse_size
 from beamlib.errors import UserError
-from beamlib.files import MOST_YAML, parse_yaml, read_version
+from beamlib.files import parse_yaml, read_version
 from beamlib.llm.endpoints import BACKBONE
 from beamlib.memory.declared import MemorySettings, memories, memory_sections, named_memories
 from beamlib.places import PARAMS, ROOT
@@ -360,7 +360,7 @@ def preset_values(preset: str, folder: Path) -> dict[str, Any]:
 
 def _values(path: Path) -> dict[str, Any]:
     """The values of a file, flat: those under `settings` are like the others."""
-    values: Any = deepcopy(_parsed(path, read_version(path, MOST_YAML)))
+    values: Any = deepcopy(_parsed(path, read_version(path)))
     settings: Any = values.pop(SETTINGS, {}) if isinstance(values, dict) else None
     if not isinstance(settings, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")

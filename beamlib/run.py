@@ -95,6 +95,8 @@ class Run(RunParameters):
             **windows(parameters, endpoints), "token_counter": token_counter(counter).name,
             **({"backbone": parameters.backbone or next(iter(models.readers))} if models else {}),
         }  # fmt: skip
+        if models is not None and parameters.calls != "replay":
+            models.take_keys()  # no process that is begun from here on is to inherit them
         run = cls.model_validate({**parameters.flat(), **changes})
         usual = usual_parameters(parameters.size, preset=parameters.preset)
         run._given, run._models, run._prompts, run._endpoints = parameters, models, prompts, endpoints

@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -158,10 +159,17 @@ class EndpointModel:
         self.prompts = prompts
         self.max_concurrency = max_concurrency or endpoint.concurrency
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
-        self._key = read_key(endpoint.key_variable) if endpoint.key_variable else _NO_KEY
+
+    @cached_property
+    def _key(self) -> str:
+        """The key, read where a call is to be made: a replay reads none."""
+        return read_key(self.endpoint.key_variable) if self.endpoint.key_variable else _NO_KEY
+
+    @cached_property
+    def _headers(self) -> dict[str, str]:
         # Azure's keys have a header of their own; a token of its directory (a JWT) is sent as everywhere.
-        azure = "?api-version=" in endpoint.base_url and not self._key.startswith("eyJ")
-        self._headers = {
+        azure = "?api-version=" in self.endpoint.base_url and not self._key.startswith("eyJ")
+        return {
             **({"api-key": self._key} if azure else {"Authorization": f"Bearer {self._key}"}),
             "Content-Type": "application/json",
             "Accept": "application/json",

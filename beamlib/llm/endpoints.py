@@ -20,7 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import MOST_YAML, parse_yaml, read_version, to_json, write_text
+from beamlib.files import parse_yaml, read_version, to_json, write_text
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
 from beamlib.llm.model import MOST_REPLY_BYTES
 
@@ -248,6 +248,8 @@ class ModelsFile(BaseModel):
     auditor: Endpoint | None = None
     authors: dict[Author, Endpoint] = Field(default_factory=dict)
     _origin: str = PrivateAttr(default="the models file")
+    _text: str = PrivateAttr(default="")
+    _searched: set[str] = PrivateAttr(default_factory=set)
 
     @field_validator("readers")
     @classmethod
@@ -262,6 +264,23 @@ class ModelsFile(BaseModel):
         """The environment variables that contain the keys of all roles."""
         endpoints = [*(endpoint for _, endpoint in self.by_stored_role()), *self.authors.values()]
         return frozenset(endpoint.key_variable for endpoint in endpoints if endpoint.key_variable)
+
+    def take_keys(self) -> None:
+        """Take the keys of all roles out of the environment, before a process is begun that would inherit them.
+
+        For a file that the user has named, and a run that calls models. A file from elsewhere, as in an archive, could
+        name any variable: reading it must change nothing.
+
+        Raises:
+            UserError: The file itself contains one of the keys.
+        """
+        for variable in self.key_variables - self._searched:
+            read_key(variable)
+            for key in key_values([variable]).values():
+                if without_key(self._text, key) != self._text:
+                    problem = f"it contains the value of {variable}; remove it, the variable's name is enough"
+                    raise UserError(f"{self._origin}: {problem}.")
+                self._searched.add(variable)
 
     def by_stored_role(self) -> Iterator[tuple[str, Endpoint]]:
         """Yield every endpoint with the role that its calls are stored under.
@@ -317,7 +336,7 @@ def load_models(path: Path) -> ModelsFile:
     Raises:
         UserError: names file, role, field and, unless it may be a key, the value.
     """
-    return _parse_text(read_version(path, MOST_YAML), path)
+    return _parse_text(read_version(path), path)
 
 
 @lru_cache(maxsize=16)  # manifests ask for it often, and parsing the YAML takes a tenth of a second
@@ -329,7 +348,10 @@ def _parse_text(text: str, path: Path) -> ModelsFile:
 
 
 def parse_models(values: Mapping[str, Any], origin: str, comments: Sequence[str] = ()) -> ModelsFile:
-    """Validate roles. What looks like a key, even in a comment, is refused and not repeated in the message."""
+    """Validate roles. What looks like a key, even in a comment, is refused and not repeated in the message.
+
+    The environment is neither read nor changed: see `ModelsFile.take_keys`.
+    """
     entries = list(_entries(values))
     for path, text in [*entries, *(((), comment) for comment in comments)]:
         if path[-1:] != ("key_variable",) and any(map(looks_like_key, (*path[-1:], text))):
@@ -339,13 +361,8 @@ def parse_models(values: Mapping[str, Any], origin: str, comments: Sequence[str]
         models = ModelsFile.model_validate(dict(values))
     except ValidationError as error:
         raise UserError(f"{origin}: {_problem(error)}") from None
-    everything = "\n".join([*(part for path, text in entries for part in (path[-1], text)), *comments])
-    for variable in models.key_variables:
-        read_key(variable)  # before any process is begun that would inherit it
-    for variable, key in key_values(models.key_variables).items():
-        if without_key(everything, key) != everything:
-            raise UserError(f"{origin}: it contains the value of {variable}; remove it, the variable's name is enough.")
     models._origin = origin
+    models._text = "\n".join([*(part for path, text in entries for part in (path[-1], text)), *comments])
     return models
 
 

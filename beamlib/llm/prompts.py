@@ -161,7 +161,7 @@ def _template(text: str) -> jinja2.Template:
 
 def _read(path: Path, own: PromptFile | None) -> PromptFile:
     """Parse a prompt file; with `own`, as an override of it."""
-    return _parse(path, read_version(path, _LONGEST_TEXT), own)
+    return _parse(path, read_version(path), own)
 
 
 @lru_cache(maxsize=512)

@@ -154,7 +154,7 @@ def optimise(
         settings=named_settings(settings), yes=yes,
     )  # fmt: skip
     run = run_of(task, options)
-    with guard_run(folder, run.models_file):
+    with guard_run(folder, run.models_file, calls=run.calls):
         search = Search(steps, candidates, batch, share, seed)
         path = optimise_prompt(task, run, memory, search, out, prompt)
     print(f"{path}; run it on the test episodes of {out}-split.json with: beamlib meme run --prompts {out}")

@@ -125,7 +125,7 @@ class Endpoints:
         if self.file == Path(_OFFLINE):
             return ""
         if self.file is not None:
-            load_models(self.file)
+            load_models(self.file)  # a mistake in it shows first
             return str(self.file.absolute())
         if not self.base_url:
             if self.model:
@@ -138,7 +138,7 @@ class Endpoints:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model.rpartition("/")[2]).strip("-._") or "model"
         roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
         values: dict[str, Any] = {"readers": {name: endpoint}, **roles, "authors": {"planner": endpoint}}
-        parse_models(values, "--base-url")
+        parse_models(values, "--base-url").take_keys()  # which refuses a key in the address
         text = "# Written by --base-url: one endpoint in every role.\n" + safe_dump(values, sort_keys=False)
         return str(write_text(folder / MODELS, text).absolute())
 

@@ -62,7 +62,7 @@ def run(job: MainJob, step: str = "") -> None:
         models = planned.runs[0].models_file
         saved = str(models.save(planned.folder)) if models and job.endpoints.base_url else ""
     planned = planned.agreed(confirmed, saved)
-    with guard_run(planned.folder, models, planned.authors):
+    with guard_run(planned.folder, models, planned.authors, calls=planned.runs[0].calls):
         for name, work in STEPS.items():
             if step in ("", name):
                 work(job, planned)

@@ -97,7 +97,7 @@ def run_command(task: Task, options: TaskOptions) -> TaskPlan:
     reader = run.backbone if run.models_file else OFFLINE_NAME
     print(f"{task.title}: {len(plan.units)} of {known}; reader: {reader}; arms: {names}")
     started = time.monotonic()
-    with guard_run(options.folder, run.models_file):
+    with guard_run(options.folder, run.models_file, calls=run.calls):
         run_task(plan, command=task_recording_command(task, "run", options), quiet=options.quiet)
         task.finish(plan)
     for arm in plan.arms:
@@ -121,7 +121,7 @@ def score_command(task: Task, options: TaskOptions, *, judge: bool = True) -> li
         raise UserError(f"{plan.folder}: not every answer is judged yet; run: {command}")
     options, run = _with_confirmation(options, plan)
     plan = replace(plan, run=run)
-    with guard_run(options.folder, run.models_file):
+    with guard_run(options.folder, run.models_file, calls=run.calls):
         run_task(plan, command=task_recording_command(task, "score", options), quiet=options.quiet)
     tables = task.tables(plan)
     for name, table in tables.items():
