@@ -32,7 +32,8 @@ ANSWERS, JUDGEMENTS = "answers", "judgements"
 
 # Whatever an answer depends on; the reports and the command line are left out on purpose.
 MODEL_CODE = (
-    *(f"beamlib.llm.{name}" for name in ("chat_turns", "client", "model", "prompts", "retrying")), "beam_offline",
+    *(f"beamlib.llm.{name}" for name in ("chat_turns", "client", "model", "prompts", "retrying")),
+    "beam_offline", "beam_generate.read_facts",
 )  # fmt: skip
 ANSWER_CODE = (
     "beamlib.data",

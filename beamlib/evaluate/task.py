@@ -97,6 +97,8 @@ class Task(ABC):
     name: ClassVar[str]
     """Its name in paths and commands."""
     title: ClassVar[str]
+    parameter: ClassVar[str] = "data"
+    """The parameter that names the file or folder of its units."""
     unit_name: ClassVar[str] = "conversation"
     ceiling: ClassVar[str] = Oracle.name
     """The memory that is handed evidence."""

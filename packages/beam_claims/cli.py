@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beam_run.arguments import RESULTS, Json
+from beamlib.commands.options import RESULTS, Json
 from beamlib.files import to_json
 
 

@@ -21,7 +21,7 @@ from beam_meme.meme_memories import own_name
 from beam_meme.meme_scoring import OVERALL
 from beam_meme.meme_tables import published
 from beam_meme.task import open_meme
-from beam_run.task_options import TaskOptions, run_command, score_command
+from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.evaluate.run_store import read_task_manifest
 from beamlib.evaluate.task import RUN, TaskManifest
 from beamlib.files import make_folder

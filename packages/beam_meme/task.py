@@ -43,7 +43,7 @@ _EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 class Meme(Task):
     """MEME: does a memory know what changed, what depends on it, and what is to be forgotten?"""
 
-    name = "meme"
+    name = parameter = "meme"
     title = "MEME"
     unit_name = "episode"
     ceiling = CEILING
@@ -54,7 +54,7 @@ class Meme(Task):
         "beam_memories.evolving",
         *(f"beam_meme.{name}" for name in ("episode_results", "episode_running", "episodes", "meme_memories")),
     )
-    judge_code = ("beam_meme.meme_judge", "beam_offline")
+    judge_code = ("beam_meme.meme_judge", "beam_offline", "beam_generate.read_facts")
     records: ClassVar[Mapping[str, type[BaseModel]]] = {
         ANSWERS: Answer,
         CONTEXTS: EpisodeContexts,

@@ -48,7 +48,7 @@ _SHARED_STORE = "shared"
 class MemoryCode(Task):
     """MemoryCode: is code written by the instructions that a mentor gave over many sessions?"""
 
-    name = "memorycode"
+    name = parameter = "memorycode"
     title = "MemoryCode"
     unit_name = "dialogue"
     batch = 8  # most dialogues have few calls

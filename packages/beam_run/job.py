@@ -11,10 +11,10 @@ from typing import Any
 from beam_generate.of_run import GenerationOfRun, config_of
 from beam_memories.own_memory import available_memories
 from beam_memories.programs import memory_place
-from beam_run.arguments import Endpoints, check_run_name
-from beam_run.costs import Estimate
-from beam_run.estimate import estimate, save_estimate
 from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run, with_consent
+from beamlib.commands.costs import Estimate
+from beamlib.commands.estimate import estimate, save_estimate
+from beamlib.commands.options import Endpoints, check_run_name
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data

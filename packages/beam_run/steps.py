@@ -13,8 +13,6 @@ from textwrap import shorten
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_run.cost_table import costs_in_words
-from beam_run.estimate import start_estimate
 from beam_run.executing import (
     EVALUATION,
     FIELD_NOTEBOOKS,
@@ -28,6 +26,8 @@ from beam_run.executing import (
     preflight,
 )
 from beam_run.job import MainJob, RunPlan, confirm, plan
+from beamlib.commands.cost_table import costs_in_words
+from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of_run

@@ -14,10 +14,10 @@ import yaml
 
 import beamlib
 from beam_generate.of_run import config_of
-from beam_run.arguments import Endpoints
-from beam_run.estimate import estimate
 from beam_run.job import MainJob
 from beam_run.steps import run
+from beamlib.commands.estimate import estimate
+from beamlib.commands.options import Endpoints
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest
 from beamlib.evaluate.arms import Arm, arms_of, experiments

@@ -23,7 +23,7 @@ from beam_meme.meme_memories import meme_memories
 from beam_meme.meme_tally import score_plan
 from beam_meme.task import Meme, open_meme
 from beam_memories.programs import adapter_identity
-from beam_run.task_options import TaskOptions, run_command, score_command, task_recording_command
+from beamlib.commands.task_runs import TaskOptions, run_command, score_command, task_recording_command
 from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import beamlib
-from beam_run.estimate import estimate
+from beamlib.commands.estimate import estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.run import Evaluation, evaluate

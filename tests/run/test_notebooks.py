@@ -15,7 +15,6 @@ import yaml
 from click.testing import CliRunner
 from papermill.cli import papermill
 
-from beam_run.arguments import named_settings
 from beam_run.executing import (
     EVALUATION,
     GENERATION,
@@ -27,6 +26,7 @@ from beam_run.executing import (
     preflight,
 )
 from beam_run.notebooks import begin
+from beamlib.commands.options import named_settings
 from beamlib.errors import UserError
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import BASE, FIELDS, RunParameters, load_parameters, usual_parameters

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from beam_run.dry_run import CallStep, CallTally
+from beamlib.commands.dry_run import CallStep, CallTally
 from beamlib.data.conversations import Conversation
 from beamlib.evaluate.arms import Arm
 from beamlib.llm.call_store import CallStore

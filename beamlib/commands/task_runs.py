@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from beam_memories.own_memory import available_memories
-from beam_memories.programs import memory_place
-from beam_run.estimate import estimate_plan
+from beamlib.commands.estimate import estimate_plan
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys
@@ -25,6 +23,7 @@ from beamlib.llm.stored_model import Mode
 from beamlib.memory.outside import Own
 from beamlib.params import FIELDS, listed_memories, load_parameters
 from beamlib.places import PARAMS
+from beamlib.plugins import plugins
 from beamlib.report.table import Table, save_table
 from beamlib.run import Run
 from beamlib.text import count, shell_command
@@ -146,9 +145,9 @@ def run_of(task: Task, options: TaskOptions) -> Run:
         "data": "",
         "memorycode": "",
         "meme": "",
-        task.name: str(options.data.absolute()),
+        task.parameter: str(options.data.absolute()),
         "run": str(options.folder.absolute()),
-        "own_memory": memory_place(options.memory),
+        "own_memory": plugins().memory_place(options.memory),
         "models": options.models,
         "backbone": options.backbone,
         "calls": options.calls,
@@ -157,7 +156,7 @@ def run_of(task: Task, options: TaskOptions) -> Run:
         **({"confirm_cost": True} if options.yes else {}),
     }
     run = Run.of(load_parameters(PARAMS / "100k.yaml", **{**options.settings, **given}))
-    own = available_memories(run.own_memory, run.memory_timeout, run.models_file)
+    own = plugins().available_memories(run.own_memory, run.memory_timeout, run.models_file)
     return run.model_copy(update={"own_memory": own})
 
 
@@ -169,7 +168,9 @@ def parse_arms(task: Task, options: TaskOptions, run: Run) -> list[AnyArm]:
         raise UserError("--memory: the arm own and a memory of your own, as file.py:Class, go together; give both.")
     adapters = [arm for arm in own if runs_outside(arm)]
     available = listed_memories(
-        available_memories(",".join(adapters), run.memory_timeout, run.models_file, alone=len(adapters) == len(arms))
+        plugins().available_memories(
+            ",".join(adapters), run.memory_timeout, run.models_file, alone=len(adapters) == len(arms)
+        )
     )
     return [arm for arm in arms if arm not in adapters or arm in available]
 

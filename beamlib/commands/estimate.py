@@ -1,8 +1,8 @@
 """Estimate what a run would call and cost, by stage and role, before any call is made.
 
-The estimate is a rehearsal (`beam_run.dry_run`). Stored calls cost nothing. The offline stand-in replies to pending
-ones, so the size of prompts that depend on those is estimated, and so is the number of noise filter calls, one per
-chunk of the notes. Tests compare the number of calls with those of a real run.
+The estimate is a rehearsal (`beamlib.commands.dry_run`). Stored calls cost nothing. The offline stand-in replies to
+pending ones, so the size of prompts that depend on those is estimated, and so is the number of noise filter calls, one
+per chunk of the notes. Tests compare the number of calls with those of a real run.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beam_run.adapter_calls import call_rule, count_adapters
-from beam_run.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
-from beam_run.dry_run import (
+from beamlib.commands.adapter_calls import call_rule, count_adapters
+from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
+from beamlib.commands.dry_run import (
     CallStep,
     CallTally,
     DryRun,
@@ -59,7 +59,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     """Rehearse what is pending in a plan, of any task, with models that call nobody.
 
     The user's own memory is rehearsed as if it recalled like BM25; calls of its own code are not included. Calls of an
-    adapter are counted by a rule (`beam_run.adapter_calls`).
+    adapter are counted by a rule (`beamlib.commands.adapter_calls`).
     """
     task, run = plan.task, plan.run
     label = task.name or run.size
