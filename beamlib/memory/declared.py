@@ -25,7 +25,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -114,6 +114,8 @@ class DeclaredMemory:
     """Behaviours of the released code that change what it recalls."""
     prompts: ClassVar[tuple[str, ...]] = ()
     """The prompts that it renders."""
+    stand_in: ClassVar[Mapping[str, Callable[[Mapping[str, str]], str]]] = {}
+    """What the offline stand-in replies to prompts that it does not know, by id: a function of the variables."""
     roles: ClassVar[tuple[str, ...]] = ("reader",)
     """Who is called: the reader, and whom it calls itself."""
     code: ClassVar[tuple[str, ...]] = ()

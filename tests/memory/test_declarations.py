@@ -12,11 +12,13 @@ import pytest
 from pydantic import Field
 
 import beamlib
+from beam_offline import OfflineModel, declared_replies
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import ArmFolder
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.run import evaluate
 from beamlib.files import code_hash
+from beamlib.llm.model import ModelError, Prompt, run
 from beamlib.llm.prompts import prompt_ids
 from beamlib.memory import declared
 from beamlib.memory.declared import memories, memory_kind, named_memories
@@ -153,3 +155,12 @@ def test_what_a_memory_declares_is_there(name: str) -> None:
     assert set(kind.settings_names()) <= set(FIELDS)
     assert set(kind.prompts) <= set(prompt_ids())
     assert code_hash(kind.code_names())
+
+
+def test_the_stand_in_replies_as_a_memory_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt of a memory's own needs no line in the stand-in."""
+    prompt = Prompt("titles", {}, about="a test")
+    with pytest.raises(ModelError, match="has no reply to prompt 'titles'"):
+        run(OfflineModel().complete(prompt))
+    monkeypatch.setattr(Light, "stand_in", {"titles": lambda variables: f"{len(variables)} variables"})
+    assert declared_replies()["titles"]({}) == "0 variables"
