@@ -137,7 +137,9 @@ def test_two_settings_of_one_name_are_refused(register_file: Path) -> None:
 
 
 def test_a_setting_without_a_usual_value_is_refused(register_file: Path) -> None:
-    (register_file / "bare_memory.py").write_text(LATEST.replace('"latest"', '"bare"').replace("Field(3, ", "Field("))
+    (register_file / "bare_memory.py").write_text(
+        LATEST.replace('"latest"', '"bare"').replace("setting(3, ", "setting(..., ")
+    )
     register(replace(plugins(), memories=(*plugins().memories, "bare_memory")))
     with pytest.raises(UserError, match="bare_memory: the setting 'latest_pairs' has no usual value; give a default"):
         memories()
@@ -153,6 +155,8 @@ def test_what_a_memory_declares_is_there(name: str) -> None:
     """Its settings are parameters, its prompts files, its modules importable."""
     kind = memory_kind(name)
     assert set(kind.settings_names()) <= set(FIELDS)
+    own = kind.own_settings.model_fields.values()
+    assert all(isinstance(field.json_schema_extra, dict) and field.json_schema_extra["source"] for field in own)
     assert set(kind.prompts) <= set(prompt_ids())
     assert code_hash(kind.code_names())
 
