@@ -83,9 +83,11 @@ def task_group(
     @options_from(TaskArguments, ("as_json",), data=data)
     def run(given: TaskArguments) -> None:
         from beamlib.commands.task_runs import run_command
+        from beamlib.evaluate.task import refuse_unscored
 
         with temporary_folder("beamlib-task-") as place:  # a run that is refused leaves nothing
-            run_command(open_task(given.data, given.variant), given.parse(place))
+            plan = run_command(open_task(given.data, given.variant), given.parse(place))
+        refuse_unscored(plan.without_answer() if plan.run.models_file else (), plan.run.folder)
 
     def print_tables(given: TaskArguments, *, judge: bool) -> None:
         from beamlib.commands.task_runs import score_command

@@ -34,6 +34,7 @@ ANSWERS, JUDGEMENTS = "answers", "judgements"
 MODEL_CODE = (
     *(f"beamlib.llm.{name}" for name in ("chat_turns", "client", "model", "prompts", "retrying")),
     "beam_offline", "beam_generate.read_facts",
+    "beamlib.llm.json_replies", "beamlib.llm.thoughts",
 )  # fmt: skip
 ANSWER_CODE = (
     "beamlib.data",

@@ -37,6 +37,7 @@ from beamlib.memory.declared import DeclaredMemory, SharedReading, kind_of
 from beamlib.memory.oracle import Oracle
 from beamlib.memory.outside import Own
 from beamlib.params import RunParameters, listed_memories, told_name
+from beamlib.places import from_root
 from beamlib.plugins import plugins
 from beamlib.run import Run
 
@@ -376,6 +377,16 @@ class TaskPlan:
         """The units that lack anything."""
         return {unit.id: unit for unit, _ in (*self.answering, *self.judging)}
 
+    def without_answer(self) -> list[str]:
+        """Name the arms that were asked and of which no answer came, or no verdict."""
+        failed = []
+        for arm in self.arms:
+            outputs = [own.values() for own in self.stores[arm].outputs.values()]
+            parts = [[record for unit in units for record in unit.records] for units in outputs]
+            if any(part and all(getattr(record, "unscored", None) for record in part) for part in parts):
+                failed.append(arm)
+        return failed
+
     def records(self, arm: str, part: str = ANSWERS) -> dict[str, list[Any]]:
         """The records of an arm by unit, of the units that have them."""
         own = self.stores[arm].outputs[part]
@@ -385,6 +396,21 @@ class TaskPlan:
 def runs_outside(arm: AnyArm) -> bool:
     """Whether an arm is named like a memory that runs in a process of its own by its name."""
     return isinstance(arm, str) and arm != Own.name and kind_of(arm).outside
+
+
+class NothingScored(UserError):
+    """An arm that was asked has no scored answer. What was made stays, and the same command goes on from there."""
+
+    exit_code = 4
+
+
+def refuse_unscored(arms: Sequence[str], folder: Path) -> None:
+    """Raise a `NothingScored` if arms have no scored answer; the command has finished everything else by then."""
+    if arms:
+        raise NothingScored(
+            f"{from_root(folder)}: no answer is scored of {'; '.join(arms)}; the lines above and the tables' footers "
+            "say why. Correct the models file or the server, then run the same command again: it asks what failed."
+        )
 
 
 def arm_name(arm: AnyArm) -> str:

@@ -170,15 +170,15 @@ class Endpoint(BaseModel):
         return self.max_reply_bytes or min(max(usual, _LEAST_REPLY_BYTES), MOST_REPLY_BYTES)
 
     def dollars(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float | None:
-        """Return the price in US dollars, None if it is unknown.
+        """Return the price in US dollars; None without both prices, whatever the tokens: unknown is not zero.
 
         Cached input costs as much as other input unless it has a price.
         """
+        if self.input_price is None or self.output_price is None:
+            return None
         cached_price = self.input_price if self.cached_input_price is None else self.cached_input_price
         fresh = max(0, input_tokens - cached_tokens)  # some endpoints do not count cached tokens as input
         parts = [(fresh, self.input_price), (cached_tokens, cached_price), (output_tokens, self.output_price)]
-        if any(tokens and price is None for tokens, price in parts):
-            return None
         return sum(tokens * (price or 0.0) for tokens, price in parts) / 1_000_000
 
     @property

@@ -105,13 +105,19 @@ class Suite:
         runs = [with_consent(run, confirmed, models) if run.models_file else run for run in self.runs]
         return replace(self, runs=runs)
 
-    def ask(self) -> None:
-        """Ask the models what the notebook shows, in all backbones; what is on file is not asked again."""
-        study = study_of(self.name)
+    def ask(self) -> list[str]:
+        """Ask the models what the notebook shows, in all backbones; what is on file is not asked again.
+
+        Returns:
+            The arms of which every answer failed.
+        """
+        study, failed = study_of(self.name), list[str]()
         for run in self.runs if self.shown.models_file else ():
             for plan in study.shown_plans(run).values():
                 run_task(plan, command=_command(plan, self.settings))
                 plan.task.finish(plan)
+                failed += plan.without_answer()
+        return failed
 
 
 def with_consent(run: Run, confirmed: bool, models: str = "") -> Run:

@@ -34,6 +34,7 @@ from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.kept_settings import keep_settings, kept_files
 from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.task import refuse_unscored
 from beamlib.files import temporary_folder
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
@@ -62,10 +63,12 @@ def run(job: MainJob, step: str = "") -> None:
         models = planned.runs[0].models_file
         saved = str(models.save(planned.folder)) if models and job.endpoints.base_url else ""
     planned = planned.agreed(confirmed, saved)
+    unscored: list[str] = []
     with guard_run(planned.folder, models, planned.authors, calls=planned.runs[0].calls):
         for name, work in STEPS.items():
             if step in ("", name):
-                work(job, planned)
+                unscored += work(job, planned) or ()
+    refuse_unscored(unscored, planned.folder)
 
 
 def _announce(job: MainJob, planned: RunPlan) -> None:
@@ -114,8 +117,13 @@ def conversations(job: MainJob, planned: RunPlan) -> None:
     console.print(f"  generated {new} of {all_of_them} conversations in {took}{there}")
 
 
-def evaluation(job: MainJob, planned: RunPlan) -> None:
-    """Answer and judge each tier with all memories, then evaluate the other benchmarks."""
+def evaluation(job: MainJob, planned: RunPlan) -> list[str]:
+    """Answer and judge each tier with all memories, then evaluate the other benchmarks.
+
+    Returns:
+        The arms that were asked and have no scored answer, with the tier or benchmark.
+    """
+    unscored: list[str] = []
     with one_cluster():
         for run in planned.runs:
             console.print(f"\n{run.label}", style="bold")
@@ -126,11 +134,24 @@ def evaluation(job: MainJob, planned: RunPlan) -> None:
             if run.models_file and (costs := costs_in_words(run)):
                 print(costs)
             seconds = f"{time.monotonic() - started:.0f} s"
-            console.print(f"  answered and judged in {seconds} (what was on file is not redone)")
+            failed = without_score(evaluated)
+            unscored += [f"{run.label}, {name}" for name in failed]
+            outcome = f"no scored answer of {', '.join(failed)}, after" if failed else "answered and judged in"
+            console.print(f"  {outcome} {seconds} (what was on file is not redone)")
             for line in unscored_lines(evaluated):
                 console.print(f"  {line}", style="red", markup=False)
     for suite in planned.suites:
-        suite.ask()
+        unscored += [f"{suite.title}, {name}" for name in suite.ask()]
+    return unscored
+
+
+def without_score(evaluated: Evaluation) -> list[str]:
+    """Name the arms of which every question that was asked is unscored."""
+    return [
+        name
+        for name, judgements in evaluated.judgements.items()
+        if (scores := score_run(judgements, evaluated.run.judging.protocol)).size and (scores["unscored"] != "").all()
+    ]
 
 
 def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
@@ -201,7 +222,7 @@ def page(job: MainJob, planned: RunPlan) -> None:
     put_together(job.name, planned)
 
 
-STEPS: Mapping[str, Callable[[MainJob, RunPlan], None]] = {
+STEPS: Mapping[str, Callable[[MainJob, RunPlan], list[str] | None]] = {
     "conversations": conversations,
     "evaluate": evaluation,
     "notebooks": notebooks,
