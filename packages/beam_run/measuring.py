@@ -43,8 +43,9 @@ def evidence(
     """
     from beamlib.data.conversations import SIZES
     from beamlib.data.sources import find_conversations, parse_size
+    from beamlib.evaluate.measuring import evidence_rows
     from beamlib.report.table import print_by_ability
-    from beamlib.scoring.measured import ARMS, average_recall, check_choices, evidence_rows, read_measurements
+    from beamlib.scoring.measured import ARMS, average_recall, check_choices, read_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or list(SIZES)
     arms, retrievers, ks = listed(arm), listed(retriever), listed_numbers(k, "--k")
@@ -78,8 +79,9 @@ def measure(
     """
     from beamlib.data.loading import PAPER_TREATMENT
     from beamlib.data.sources import find_conversations, parse_size, refuse_data
+    from beamlib.evaluate.measuring import MEASURED_CODE, measure_all
     from beamlib.files import code_hash
-    from beamlib.scoring.measured import MEASURED_CODE, SHIPPED_FILE, FileHeader, measure_all, write_measurements
+    from beamlib.scoring.measured import SHIPPED_FILE, FileHeader, write_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or None
     sources = [source for folder in data for source in find_conversations(folder, sizes)]
@@ -100,8 +102,9 @@ def measure(
 
 
 def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
+    from beamlib.evaluate.measuring import MEASURED_CODE, measure_all
     from beamlib.files import code_hash
-    from beamlib.scoring.measured import MEASURED_CODE, differences, measure_all, read_measurements
+    from beamlib.scoring.measured import differences, read_measurements
 
     header, stated = read_measurements(path)
     by_id = {measurement.id: measurement for measurement in stated}

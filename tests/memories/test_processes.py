@@ -17,8 +17,9 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
+from beamlib.evaluate.beam_records import Evaluation
 from beamlib.evaluate.calling import open_models
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.run import evaluate
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError
 from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit

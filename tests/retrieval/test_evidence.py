@@ -9,7 +9,8 @@ import pytest
 from beamlib.data.conversations import Size
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.scoring.measured import evidence_recall, evidence_rows
+from beamlib.evaluate.measuring import evidence_rows
+from beamlib.scoring.measured import evidence_recall
 
 _KEYS = {"arm", "retriever", "size", "k", "ability"}
 

@@ -9,6 +9,7 @@ import pytest
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
+from beamlib.evaluate.measuring import measure
 from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.protocol import partly_shown
 from beamlib.memory.rag import Rag
@@ -20,7 +21,6 @@ from beamlib.scoring.measured import (
     average_recall,
     context_shown,
     differences,
-    measure,
     read_measurements,
     write_measurements,
 )
