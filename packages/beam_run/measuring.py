@@ -41,9 +41,9 @@ def evidence(
 
     LIGHT's keys are the offline stand-in's, which is not a language model.
     """
+    from beamlib.commands.measuring import evidence_rows
     from beamlib.data.conversations import SIZES
     from beamlib.data.sources import find_conversations, parse_size
-    from beamlib.evaluate.measuring import evidence_rows
     from beamlib.report.table import print_by_ability
     from beamlib.scoring.measured import ARMS, average_recall, check_choices, read_measurements
 
@@ -77,9 +77,9 @@ def measure(
     For every question and arm the file has the pairs that are retrieved for K = 1 to 30, the notes that are shown, and
     the time. Exit code 1 when --verify finds a difference.
     """
+    from beamlib.commands.measuring import MEASURED_CODE, measure_all
     from beamlib.data.loading import PAPER_TREATMENT
     from beamlib.data.sources import find_conversations, parse_size, refuse_data
-    from beamlib.evaluate.measuring import MEASURED_CODE, measure_all
     from beamlib.files import code_hash
     from beamlib.scoring.measured import SHIPPED_FILE, FileHeader, write_measurements
 
@@ -102,7 +102,7 @@ def measure(
 
 
 def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
-    from beamlib.evaluate.measuring import MEASURED_CODE, measure_all
+    from beamlib.commands.measuring import MEASURED_CODE, measure_all
     from beamlib.files import code_hash
     from beamlib.scoring.measured import differences, read_measurements
 

@@ -12,11 +12,11 @@ from beam_page.building import write_page
 from beam_page.run_folder import read_run
 from beam_run.cli import main
 from beam_run.publish import publish, verify
+from beamlib.commands.measuring import evidence_rows
 from beamlib.data.checked_json import Unreadable
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import left_out, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
-from beamlib.evaluate.measuring import evidence_rows
 from beamlib.evaluate.run import evaluate, evaluate_experiment
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure

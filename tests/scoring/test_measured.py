@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from beamlib.commands.measuring import measure
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.measuring import measure
 from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.protocol import partly_shown
 from beamlib.memory.rag import Rag
