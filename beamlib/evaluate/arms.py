@@ -59,7 +59,8 @@ class Arm(BaseModel):
     def name(self) -> str:
         """Names the arm's folder and its column, for example `light-hybrid-k5-without-scratchpad`."""
         parts: list[str] = [self.memory]
-        if self.target is not None and kind_of(self.target).outside:
+        by_name = self.memory == Own.name and ":" not in (self.target or ":")  # known by records, if not here
+        if self.target is not None and (by_name or kind_of(self.target).outside):
             parts = [self.target]
         elif self.target is not None and self.target.startswith(PROCESS):
             parts = self.target.split(":")[:2]
