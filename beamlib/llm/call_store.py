@@ -1,7 +1,7 @@
 """Store model calls in SQLite files, one per conversation, so that workers never share one.
 
-Each call is its own transaction in WAL mode with `synchronous=NORMAL`. A killed process loses nothing that was
-committed; a power cut may lose the last calls, but never damages the file. While nobody records, the store is one plain
+Each call is its own transaction in WAL mode with `synchronous=FULL`: what `put` returned from is on disk, and neither a
+kill nor a power cut loses a reply that was paid for. While nobody records, the store is one plain
 file: whoever opens it after a kill merges the side files, and only the lock file stays for the next recorder.
 
 Recording starts fast. A store records the modification time that its file has after a run. If the time still matches,
@@ -28,7 +28,7 @@ from typing import IO, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import make_folder, sha256
+from beamlib.files import make_folder, sha256, sync
 from beamlib.llm.model import REFUSALS, TRANSIENT, Completion, ModelError, Outcome, Usage
 
 FORMAT = 3
@@ -312,7 +312,7 @@ class CallStore:
                 assert connection is not None
                 self._check(connection, self.path.stat().st_mtime_ns, killed=killed)
                 connection.execute("PRAGMA journal_mode=WAL").fetchone()
-                connection.execute("PRAGMA synchronous=NORMAL")
+                connection.execute("PRAGMA synchronous=FULL")
         except BaseException:
             self._disconnect()
             self._release()
@@ -375,6 +375,7 @@ class CallStore:
         with closing(sqlite3.connect(new)) as connection:
             connection.executescript(f"BEGIN; {_TABLE_NOW}; {_RUNS}; PRAGMA user_version={FORMAT}; COMMIT;")
         new.replace(self.path)
+        sync(self.path.parent)
 
     def _connect(self) -> sqlite3.Connection:
         if self.path.stat().st_size == 0:

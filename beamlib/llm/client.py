@@ -13,8 +13,9 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, NoReturn, get_args
 from weakref import WeakKeyDictionary
 
 import tenacity
@@ -73,14 +74,14 @@ _SERVICES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], _S
 
 
 @dataclass(eq=False)
-class _Call:
+class Call:
     """One call over all of its tries: where it goes, in which term it began, and what its failed tries cost."""
 
     prompt: Prompt
     service: _Service
     reception: Reception
     term: int
-    lost: Usage = Usage()
+    lost: Usage = field(default_factory=Usage)
 
     @property
     def request(self) -> int:
@@ -112,7 +113,11 @@ class EndpointModel:
         self.prompts = prompts
         self.max_concurrency = max_concurrency or endpoint.concurrency
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
-        self._key = read_key(endpoint.key_variable) if endpoint.key_variable else _NO_KEY
+
+    @cached_property
+    def _key(self) -> str:
+        """The key, read where a call is to be made: a replay reads none."""
+        return read_key(self.endpoint.key_variable) if self.endpoint.key_variable else _NO_KEY
 
     @property
     def name(self) -> str:
@@ -168,18 +173,19 @@ class EndpointModel:
         address = self.endpoint.base_url, self.max_concurrency
         service = services.get(address) or services.setdefault(address, _Service(*address))
         reception = service.reception(self.role, self.endpoint.model)
-        call = _Call(prompt, service, reception, service.terms.number)
+        call = Call(prompt, service, reception, service.terms.number)
         tries = tenacity.AsyncRetrying(
             # While the role waits, tries are probes on behalf of all its calls and are not counted.
-            stop=lambda state: state.attempt_number >= self.endpoint.attempts
-            and (reception.overdue or not reception.open),
+            stop=lambda state: (
+                state.attempt_number >= self.endpoint.attempts and (reception.overdue or not reception.open)
+            ),
             wait=lambda state: 0.0 if reception.open else _pause(state),
             retry=tenacity.retry_if_exception_type(RetryableError),
             sleep=nap,
             reraise=True,
         )
         try:
-            reply = await tries(self._attempt, call)
+            reply: Completion = await tries(self._attempt, call)
         except RetryableError as last:
             count = tries.statistics["attempt_number"]
             message = f"{self._who} gave no usable answer in {count} {'try' if count == 1 else 'tries'}, last: {last}"
@@ -189,7 +195,7 @@ class EndpointModel:
             raise
         return replace(reply, usage=reply.usage + call.lost)
 
-    async def _attempt(self, call: _Call) -> Completion:
+    async def _attempt(self, call: Call) -> Completion:
         """Wait for a slot, and for the turn to probe while the role waits; then send once."""
         service, reception = call.service, call.reception
         while True:
@@ -204,7 +210,7 @@ class EndpointModel:
                 if not reception.open:
                     return await self._send(call)
 
-    async def _send(self, call: _Call) -> Completion:
+    async def _send(self, call: Call) -> Completion:
         """Send once, or again at once without a refused field, and enter in the ledger what came."""
         terms, reception = call.service.terms, call.reception
         while True:
@@ -218,21 +224,29 @@ class EndpointModel:
                 reply = await self._post(call, body)
             except RefusedField as refusal:
                 reception.record_contact()
-                self._leave_out(refusal, body, reception.refused)
+                try:
+                    self._leave_out(refusal, body, reception.refused)
+                except UserError as error:
+                    self._end(call, error)
             except UserError as error:
-                terms.check(call.term)
-                reception.record_contact()
-                terms.end(str(error))
-                raise
+                self._end(call, error)
             except (RetryableError, ModelError) as failure:
                 terms.check(call.term)  # a try of an ended term says nothing about the next
                 self._enter(call, failure)
                 raise failure from None
             else:
-                self._enter_reply(call, reply)
+                if call.term == terms.number:
+                    self._enter_reply(call, reply)
                 return reply
 
-    def _enter(self, call: _Call, failure: RetryableError | ModelError) -> None:
+    def _end(self, call: Call, error: UserError) -> NoReturn:
+        """End the run: no call of this term can be answered."""
+        call.service.terms.check(call.term)
+        call.reception.record_contact()
+        call.service.terms.end(str(error))
+        raise error from None
+
+    def _enter(self, call: Call, failure: RetryableError | ModelError) -> None:
         """Enter a failed try in the ledger of the role, which may end the run."""
         reception, asker = call.reception, self._asker(call)
         call.lost += failure.usage
@@ -247,7 +261,7 @@ class EndpointModel:
         else:  # refused for its length or content, or what another program wrote: this request alone
             reception.record_contact()
 
-    def _enter_reply(self, call: _Call, reply: Completion) -> None:
+    def _enter_reply(self, call: Call, reply: Completion) -> None:
         """Enter a reply in the ledger. Only an empty one is of no use, and not where a prompt's reply may be empty."""
         policy = POLICIES.get(call.prompt.id)
         if reply.text.strip() or (policy and policy.may_be_empty and not reply.thoughts):
@@ -257,7 +271,7 @@ class EndpointModel:
             message = f"{self._who} sends replies without text{thoughts} (finish_reason {reply.finish_reason!r})"
             call.reception.record_alike(call.request, message, self._asker(call), 200)
 
-    def _asker(self, call: _Call) -> Asker:
+    def _asker(self, call: Call) -> Asker:
         return Asker(self._who, self.endpoint.key_variable, self._key, call.reception.answered)
 
     def _say_once(self, reception: Reception, about: str, sentence: str) -> None:
@@ -289,7 +303,7 @@ class EndpointModel:
             ]  # fmt: skip
             print(f"{refusal}; this run now {' and '.join(changes)} for this role.", file=sys.stderr, flush=True)
 
-    async def _post(self, call: _Call, body: dict[str, Any]) -> Completion:
+    async def _post(self, call: Call, body: dict[str, Any]) -> Completion:
         """Send a request once and read the response."""
         endpoint, content = self.endpoint, json.dumps(body).encode()
         started = time.perf_counter()
@@ -310,19 +324,17 @@ class EndpointModel:
             raise ModelError(message, Outcome.TOO_LONG, usage(counted))
         reply = self._read(call, response, body, tools=tools)
         reply = with_own_counts(reply, body, writes=self.route != "embeddings")
-        named = {name: reply.named.get(name) for name in ("model", "system_fingerprint")}
-        other, fingerprint = other_model(endpoint.model, named["model"]), named["system_fingerprint"]
-        if other:
-            self._say_once(
-                call.reception, f"model {other}", f"is answered by {excerpt(other, self._key)}, which every reply names."
-            )
-        return replace(
-            reply,
-            usage=usage(reply.usage),
-            latency=latency,
-            answered_by=excerpt(other, self._key),
-            fingerprint=excerpt(fingerprint, self._key) if isinstance(fingerprint, str) else "",
-        )
+        if reply.answered_by:
+            self._say_once(call.reception, reply.answered_by, f"names {reply.answered_by} as the model that answers.")
+        return replace(reply, usage=usage(reply.usage), latency=latency)
+
+    def _named(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return who a reply says has answered: another model than was asked, and a fingerprint."""
+        fingerprint = body.get("system_fingerprint")
+        return {
+            "answered_by": excerpt(other_model(self.endpoint.model, body.get("model")), self._key),
+            "fingerprint": excerpt(fingerprint, self._key) if isinstance(fingerprint, str) else "",
+        }
 
     def _possible_usage(
         self, reception: Reception, body: Mapping[str, Any], sent: int, received: int
@@ -361,7 +373,7 @@ class EndpointModel:
         return without_key(content.decode("utf-8", "replace"), self._key)
 
     def _status_error(
-        self, call: _Call, status: int, headers: Mapping[str, str], text: str, request: Mapping[str, Any]
+        self, call: Call, status: int, headers: Mapping[str, str], text: str, request: Mapping[str, Any]
     ) -> Exception:
         sent = [*request, *(["system"] if _has_system_message(request) else [])]
         asker = self._asker(call)
@@ -369,20 +381,21 @@ class EndpointModel:
             asker = replace(asker, name=f"{asker.name}{call.service.transport.via}")
         return status_error(asker, status, headers, text, sent)
 
-    def _json(self, call: _Call, content: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _json(self, call: Call, content: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
         """Parse a reply; an error that came with status 200 is what its code says, or no completion."""
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
             text = self._text(content).lstrip()
-            kind = "a web page" if text[:1] == "<" else "an event-stream" if text[:5] == "data:" else "not JSON"
+            kind = " but a web page" if text[:1] == "<" else " but an event-stream" if text[:5] == "data:" else ""
             shown = excerpt(text[:2_000], self._key) or "nothing"
-            raise RetryableError(f"the answer is {kind}: {shown}", structural=True) from None
+            raise RetryableError(f"the answer is not JSON{kind}: {shown}", structural=True) from None
         body = body if isinstance(body, dict) else {}
         error = body.get("error") or (_first(body.get("choices")) or {}).get("error")
         code = error.get("code") if isinstance(error, dict) else None
         if str(code).isdecimal() and 400 <= int(str(code)[:4]) < 600:
-            raise self._status_error(call, int(str(code)), {}, self._text(json.dumps({"error": error}).encode()), request)
+            text = self._text(json.dumps({"error": error}).encode())
+            raise self._status_error(call, int(str(code)), {}, text, request)
         return body
 
     def _nothing(self, content: bytes, name: str) -> RetryableError:
@@ -390,7 +403,7 @@ class EndpointModel:
         message = error_text(self._text(content)[:100_000])[0]
         return RetryableError(f"the answer has no {name}: {excerpt(message, self._key)}", structural=True)
 
-    def _read(self, call: _Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
+    def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
         """Read the text of a completion. What is there counts, whatever reason to end it names but these kinds."""
         body = self._json(call, response.content, request)
         choice = _first(body.get("choices"))
@@ -411,7 +424,8 @@ class EndpointModel:
             raise RetryableError("the answer contains no text", structural=True, usage=usage)
         text = text.encode("utf-8", "replace").decode()  # unpaired surrogates cannot be stored
         thoughts = any(message.get(name) for name in ("reasoning_content", "reasoning"))
-        return Completion(without_key(text, self._key), usage, 0.0, reason, named=body, thoughts=bool(thoughts))
+        text = without_key(text, self._key)
+        return Completion(text, usage, 0.0, reason, **self._named(body), thoughts=thoughts)
 
 
 def forwarded_step(arm: str, route: Route) -> str:
@@ -463,7 +477,7 @@ class ForwardingModel(EndpointModel):
             raise ModelError(str(refusal), Outcome.REFUSED)
         super()._leave_out(refusal, body, refused)
 
-    def _read(self, call: _Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
+    def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
         self._json(call, response.content, request)
         text = self._text(response.content)
         try:
@@ -477,7 +491,7 @@ class ForwardingModel(EndpointModel):
             raise self._nothing(response.content, name)
         reason = items[0].get("finish_reason") if self.route == "chat/completions" else None
         reason = reason if isinstance(reason, str) else ""
-        return Completion(to_json(body), read_usage(body.get("usage")), 0.0, reason, named=body)
+        return Completion(to_json(body), read_usage(body.get("usage")), 0.0, reason, **self._named(body))
 
 
 def _without(body: dict[str, Any], names: Collection[str], *, rename_limits: bool = False) -> dict[str, Any]:
@@ -516,7 +530,6 @@ def _content_parts(content: Any) -> list[Any]:
 
 def _first(choices: object) -> dict[str, Any] | None:
     return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
-
 
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)

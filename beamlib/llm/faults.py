@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -91,7 +91,7 @@ class RetryableError(Exception):
     timed_out: bool = False
     structural: bool = False
     cure: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
     def __str__(self) -> str:
         return self.message
@@ -114,7 +114,7 @@ def excerpt(text: str, key: str) -> str:
 
     Nor a masked key: some servers repeat its first or last characters.
     """
-    printable = "".join(c if c.isprintable() else " " for c in without_key(text, key))
+    printable = "".join(c if c.isprintable() else " " for c in without_key(text, key)[:5_000])
     if is_secret(key):
         parts = "|".join(map(re.escape, (key[:_KEPT], key[-_KEPT:])))
         printable = re.sub(rf"[^\s\"'`]*(?:{parts})[^\s\"'`]*", _mask, printable)
@@ -253,7 +253,9 @@ def status_error(
     wait = retry_after(headers)
     wait = stated_wait(body) if wait is None else wait
     if status not in _REFUSED and wait is not None and wait > _LONGEST_WAIT:
-        return UserError(f"{text}; it asks to wait {_in_words(wait)}: run the same command again after that; {CONTINUE}.")
+        return UserError(
+            f"{text}; it asks to wait {_in_words(wait)}: run the same command again after that; {CONTINUE}."
+        )
     if status in (401, 402, 405, 410) or (status == 404 and not asker.answered):
         return UserError(f"{text}; {advice(searched, status, asker)}; {CONTINUE}.")
     if status in (413, 429) and _TOO_LARGE.search(searched):
@@ -298,8 +300,8 @@ _WHAT_IT_MAY_BE = (
     ),
     (
         r"\bstream|^data:|event-stream",
-        "it may answer only as a stream, which is not read: choose another model, or put a proxy that collects streams, "
-        "such as LiteLLM, in front of it",
+        "it may answer only as a stream, which is not read: choose another model, or put a proxy that collects "
+        "streams, such as LiteLLM, in front of it",
     ),
     (
         r"redirect to https:",

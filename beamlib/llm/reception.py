@@ -104,8 +104,8 @@ class Reception:
             return
         number, what = (len(same), "came to the same") if len(same) >= ALIKE else (len(every), "came to nothing")
         self._end(
-            f"{message}; {number} different requests of this role in a row {what}, and none was answered since. "
-            f"Perhaps {advice(message, status, asker)}; {CONTINUE}."
+            f"{message}; {number} different requests of this role in a row {what}, and none was answered since; "
+            f"{advice(message.replace(asker.name, ''), status, asker)}; {CONTINUE}."
         )
 
     def record_passing(self, request: int, failure: RetryableError, asker: Asker, patience: float) -> None:
@@ -134,12 +134,12 @@ class Reception:
         if self.answered and failure.reached and len(self._requests) < ALIKE:
             self.overdue = True  # it may be these requests alone that the server cannot answer
             return
-        cure = failure.cure or advice(str(failure), 0, asker)
+        cure = failure.cure or advice(str(failure).replace(asker.name, ""), 0, asker)
         message = str(failure)
         named = message if message.startswith(asker.name) else f"{asker.name}: {message}"
         self._end(
             f"{named}; it has not answered for {now - self._since:.0f} seconds (tries: {self._failed}, of "
-            f"{len(self._requests)} different requests). Perhaps {cure}; {CONTINUE}."
+            f"{len(self._requests)} different requests); perhaps {cure}; {CONTINUE}."
         )
 
     def _say_once(self, failure: RetryableError, asker: Asker, limit: float) -> None:

@@ -95,8 +95,11 @@ class Transport:
         if not self.api_version:
             return AsyncOpenAI(api_key=key, max_retries=0, **common)
         # Azure's keys have a header of their own; a token of its directory (a JWT) is sent as everywhere.
-        credential = {"azure_ad_token" if key.startswith("eyJ") else "api_key": key}
-        return AsyncAzureOpenAI(api_version=self.api_version, max_retries=0, **credential, **common)
+        token = key.startswith("eyJ")
+        return AsyncAzureOpenAI(
+            api_version=self.api_version, max_retries=0, api_key=None if token else key,
+            azure_ad_token=key if token else None, **common,
+        )  # fmt: skip
 
 
 def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:

@@ -35,6 +35,7 @@ from beamlib.files import (
     parse_json,
     read_json,
     sha256_of_file,
+    sync,
     temporary_folder,
     write_json,
     write_pieces,
@@ -124,7 +125,9 @@ def export_calls(stores: Path, target: Path, extra: Mapping[str, Path] | None = 
         whole = folder / "whole"
         _pack(sources, whole)
         summary = verify_archive(whole)
+        sync(whole)
         whole.replace(target)
+        sync(target.parent)
     return summary
 
 

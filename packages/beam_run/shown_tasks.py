@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from beam_run.estimate import estimate_plan
+from beamlib.commands.estimate import estimate_plan
 from beamlib.confirmation import Priced
 from beamlib.errors import UserError
 from beamlib.evaluate.runner import run_task
@@ -157,11 +157,11 @@ def _estimates(name: str, runs: Sequence[Run]) -> dict[str, Priced]:
 
 def _command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
     """The shell command that records what a replay misses."""
-    from beam_run.task_options import TaskOptions, task_recording_command
+    from beamlib.commands.task_runs import TaskOptions, task_recording_command
 
     given, variant = plan.run.given, getattr(plan.task, "variant", "")
     options = TaskOptions(
-        data=Path(given[plan.task.name]),
+        data=Path(given[plan.task.parameter]),
         folder=plan.run.folder,
         variant=variant,
         arms=list(plan.arms),

@@ -13,8 +13,6 @@ from textwrap import shorten
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_run.cost_table import costs_in_words
-from beam_run.estimate import start_estimate
 from beam_run.executing import (
     EVALUATION,
     FIELD_NOTEBOOKS,
@@ -28,6 +26,8 @@ from beam_run.executing import (
     preflight,
 )
 from beam_run.job import MainJob, RunPlan, confirm, plan
+from beamlib.commands.cost_table import costs_in_words
+from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of_run
@@ -38,7 +38,7 @@ from beamlib.evaluate.task import refuse_unscored
 from beamlib.files import temporary_folder
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
-from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
+from beamlib.params import RunParameters, only_named
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
 from beamlib.run import PUBLISHED
@@ -64,7 +64,7 @@ def run(job: MainJob, step: str = "") -> None:
         saved = str(models.save(planned.folder)) if models and job.endpoints.base_url else ""
     planned = planned.agreed(confirmed, saved)
     unscored: list[str] = []
-    with guard_run(planned.folder, models, planned.authors):
+    with guard_run(planned.folder, models, planned.authors, calls=planned.runs[0].calls):
         for name, work in STEPS.items():
             if step in ("", name):
                 unscored += work(job, planned) or ()
@@ -82,7 +82,7 @@ def _announce(job: MainJob, planned: RunPlan) -> None:
     if planned.runs[0].generation.authors and not planned.generated:
         where = planned.runs[0].data
         console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
-    if not {*EVOLVING, *ADAPTERS}.issuperset(listed_memories(planned.runs[0].own_memory)):
+    if not only_named(planned.runs[0].own_memory):
         console.print("     the estimate does not include calls of your own memory; --max-cost bounds them")
     for line in preflight(PARAMS):
         console.print(f"     parameters {line}", style="dim")

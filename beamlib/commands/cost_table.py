@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from beam_run.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
-from beam_run.estimate import estimate_path, read_estimate
+from beamlib.commands.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
+from beamlib.commands.estimate import estimate_path, read_estimate
 from beamlib.files import read_json, write_json
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
