@@ -12,6 +12,7 @@ from beamlib.llm.client import ROUTES, EndpointModel, ForwardingModel
 from beamlib.llm.embedding_model import EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, Embedding
 from beamlib.llm.model import Model, ModelRoles
+from beamlib.llm.prompts import prompts_in_force
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.memory.declared import named_memories
@@ -58,10 +59,22 @@ def open_models(
     `suite` is the benchmark that the conversation is of, BEAM where it is empty, and `command` the shell command that
     records its calls.
     """
-    roles = run.endpoints
-    if not roles:
-        yield ModelRoles.of(plugins().model())
+    if not run.endpoints:
+        with prompts_in_force(run.prompt_files):
+            yield ModelRoles.of(plugins().model())
         return
+    with (
+        prompts_in_force(run.prompt_files),
+        _open_endpoints(run, conversation, processes, run_id, suite, command) as found,
+    ):
+        yield found
+
+
+@contextmanager
+def _open_endpoints(
+    run: Run, conversation: str, processes: int, run_id: str, suite: str, command: str
+) -> Iterator[ModelRoles]:
+    roles = run.endpoints
     path = inside(run.calls_folder(suite), f"{conversation}.sqlite")
     command = command or run.recording_command
     opened = STORES.get()
