@@ -211,7 +211,7 @@ def read_version(path: Path) -> str:
     try:
         stat = path.stat()
     except OSError:
-        return read_text(path)  # which says what is wrong
+        return read_text(path, MOST_YAML)  # which says what is wrong
     return _read_version(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
 
 

@@ -13,7 +13,7 @@ import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
@@ -34,8 +34,6 @@ UNLIMITED_TOKENS = 65_536
 """Tokens that a reply is assumed to have at most if its request has no limit."""
 Author = Literal["planner", "titler", "narrator", "augmenter", "asker", "speaker", "detector", "prober"]
 """Roles of generation (paper, sections 2.2, 2.3 and appendix B), in the order in which they first write."""
-Method = Literal["full-context", "rag", "light"]
-"""Methods that a backbone may be served differently for (paper, section 4.1: Qwen with 128K and with 32K tokens)."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 _BYTES_PER_TOKEN = 64
@@ -172,15 +170,15 @@ class Endpoint(BaseModel):
         return self.max_reply_bytes or min(max(usual, _LEAST_REPLY_BYTES), MOST_REPLY_BYTES)
 
     def dollars(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float | None:
-        """Return the price in US dollars, None if it is unknown.
+        """Return the price in US dollars; None without both prices, whatever the tokens: unknown is not zero.
 
         Cached input costs as much as other input unless it has a price.
         """
+        if self.input_price is None or self.output_price is None:
+            return None
         cached_price = self.input_price if self.cached_input_price is None else self.cached_input_price
         fresh = max(0, input_tokens - cached_tokens)  # some endpoints do not count cached tokens as input
         parts = [(fresh, self.input_price), (cached_tokens, cached_price), (output_tokens, self.output_price)]
-        if any(tokens and price is None for tokens, price in parts):
-            return None
         return sum(tokens * (price or 0.0) for tokens, price in parts) / 1_000_000
 
     @property
@@ -211,9 +209,12 @@ class Embedding(Endpoint):
 
 
 class Reader(Endpoint):
-    """A backbone. Each entry of `methods` overrides fields of the rest for one method."""
+    """A backbone. Each entry of `methods` overrides fields of the rest for one method, by the name of its memory.
 
-    methods: dict[Method, Endpoint] = Field(default_factory=dict)
+    (Paper, section 4.1: Qwen is served with 128K tokens for long context and with 32K for the others.)
+    """
+
+    methods: dict[str, Endpoint] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -227,7 +228,7 @@ class Reader(Endpoint):
     def of(self, method: str) -> Endpoint:
         """Return the endpoint that answers for `method`: its own entry, or the backbone's."""
         base = {name: getattr(self, name) for name in Endpoint.model_fields}
-        return self.methods.get(cast(Method, method)) or Endpoint.model_construct(**base)
+        return self.methods.get(method) or Endpoint.model_construct(**base)
 
 
 class ModelsFile(BaseModel):

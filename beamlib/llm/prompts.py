@@ -15,7 +15,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,15 @@ def prompt_ids() -> list[str]:
 def prompt_file(prompt_id: str) -> PromptFile:
     """Read `prompts/<prompt_id>.md`; a malformed file is a `UserError`."""
     return _read(PROMPTS / f"{prompt_id}.md", None)
+
+
+_INSERTED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+
+
+@cache
+def static_texts(prompt_id: str) -> tuple[str, ...]:
+    """Return the texts of a prompt between the variables that it inserts: what every request with it has."""
+    return tuple(text for _, part in prompt_file(prompt_id).parts for text in _INSERTED.split(part))
 
 
 @dataclass(frozen=True)

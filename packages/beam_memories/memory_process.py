@@ -43,12 +43,14 @@ def _few(parts: object) -> object:
 
 
 class Greeting(BaseModel):
-    """The answer to `hello`: the version of the protocol, or why there will be no answers."""
+    """The answer to `hello`: the version of the protocol and the memory's name, or why there will be no answers."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
     id: str | None = None
     protocol: int = 0
+    name: str | None = None
+    name: str | None = None
     error: str | None = None
     transient: bool = False
 

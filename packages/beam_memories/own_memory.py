@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -16,15 +18,16 @@ from pydantic import ValidationError
 from beam_memories.loopback import Loopback
 from beam_memories.memory_process import TAIL, Ended, Greeting, MemoryProcess, Reply, refusal, shown
 from beam_memories.own_process import CONVERSATION, GRACE, PROTOCOL
-from beam_memories.programs import batches, program
+from beam_memories.programs import batches, identify_memory, program
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.files import make_folder, temporary_folder
 from beamlib.llm.endpoints import ModelsFile
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
-from beamlib.memory import Memory, RetrievedContext
-from beamlib.params import EVOLVING, listed_memories
+from beamlib.memory import RetrievedContext
+from beamlib.memory.declared import kind_of
+from beamlib.params import PLAIN_NAME, listed_memories, told_name, with_name
 from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter
 
@@ -37,11 +40,14 @@ _MOST_LOSSES = 4
 """Lost processes without a reply in between, after which the rest of a conversation's questions are not asked."""
 
 
-def check_own_memory(target: str, seconds: float, models: ModelsFile | None = None) -> None:
-    """Raise `UserError` unless the memory `target` starts within `seconds` and implements the protocol.
+def check_own_memory(target: str, seconds: float, models: ModelsFile | None = None) -> str | None:
+    """Return the name that the memory `target` gives itself, if any.
 
     A class's file and a command are executed, in their own process. An adapter is only looked up; it needs a models
     file. A models file that has the role `embedding` must say how wide its vectors are.
+
+    Raises:
+        UserError: It does not start within `seconds`, or does not implement the protocol.
     """
     resolved = program(target)
     if models:
@@ -49,16 +55,32 @@ def check_own_memory(target: str, seconds: float, models: ModelsFile | None = No
     if resolved.adapter:
         if not models:
             raise _no_models(target)
-        return
+        return None
     try:
         with OwnMemory(target, seconds, window=0) as memory:
             memory.begin()
+            return memory.called
     except ModelError as error:
         raise UserError(f"own memory: {target} could not be made: {error}.") from None
 
 
+def greeted_name(target: str) -> str | None:
+    """Return the name that a memory gives itself, asked of its process once; None where it has none or cannot start."""
+    try:
+        return _greeted_name(target, identify_memory(target)[0])
+    except UserError:
+        return None
+
+
+@cache
+def _greeted_name(target: str, code: str) -> str | None:
+    return check_own_memory(target, _START)
+
+
 def available_memories(memory: str, seconds: float, models: ModelsFile | None = None, *, alone: bool = True) -> str:
     """Check the memories of `own_memory`, print why one of several cannot run, and return the others.
+
+    One that gives itself a name comes with it, so that nobody has to ask its process again.
 
     Raises:
         UserError: None of them can run and there is nothing else to run (`alone`); see `check_own_memory`.
@@ -66,9 +88,10 @@ def available_memories(memory: str, seconds: float, models: ModelsFile | None = 
     available, errors = [], []
     for target in listed_memories(memory):
         try:
-            if target not in EVOLVING:
-                check_own_memory(target, seconds, models)
-            available.append(target)
+            called = None
+            if kind_of(target).outside or not kind_of(target).name:
+                called = check_own_memory(target, seconds, models)
+            available.append(with_name(target, told_name(memory) or called))
         except UserError as error:
             errors.append(error)
     if errors and alone and not available:
@@ -97,22 +120,7 @@ def _vector_width(models: ModelsFile) -> int:
 
 
 @contextmanager
-def open_memory(arm: Arm, parameters: Run, roster: ModelRoles) -> Iterator[Memory]:
-    """Open the memory of `arm`: one for facts that change (`beam_memories.evolving`), or one of the user's own."""
-    if arm.memory in EVOLVING:
-        from beam_memories.evolving.by_name import make
-
-        yield make(
-            arm.memory, roster.memory, parameters.context.reader_window, parameters.counter,
-            k=arm.k or parameters.retrieval.k, retriever=arm.retriever or parameters.retrieval.retriever,
-        )  # fmt: skip
-        return
-    with opened(arm, parameters, roster) as own:
-        yield own
-
-
-@contextmanager
-def opened(arm: Arm, parameters: Run, roster: ModelRoles) -> Iterator[OwnMemory]:
+def open_memory(arm: Arm, parameters: Run, roster: ModelRoles) -> Iterator[OwnMemory]:
     """Open the memory of `arm`, with an empty folder for its files and an endpoint for its calls."""
     target, place = arm.target or "", Path(parameters.run)
     with ExitStack() as stack:
@@ -167,6 +175,7 @@ class OwnMemory:
         self._gaps = 0  # of the reading
         self._losses = 0  # since the last reply to `recall`
         self._loss = ""
+        self.called: str | None = None
 
     @property
     def name(self) -> str:
@@ -195,6 +204,7 @@ class OwnMemory:
         if greeting.protocol != PROTOCOL:
             self._discard()
             raise ModelError(f"{self.name}: {refusal(greeting.protocol)}")
+        self.called = greeting.name if greeting.name and re.fullmatch(PLAIN_NAME, greeting.name) else None
 
     def _api(self) -> dict[str, Any] | None:
         if (served := self._loopback) is None:

@@ -1,6 +1,6 @@
 """Serve the user's own memory in this process: JSON lines on stdin and stdout, one reply per request.
 
-    {"id": "a", "method": "hello", ...}                    -> {"id": "a", "protocol": 2}
+    {"id": "a", "method": "hello", ...}                    -> {"id": "a", "protocol": 2, "name": "newest"}
     {"id": "b", "method": "ingest", "conversation": {...}} -> {"id": "b"}
     {"id": "c", "method": "recall", "question": "..."}     -> {"id": "c", "context": "...", "message_ids": [],
                                                                "parts": {}, "gaps": 0}
@@ -69,7 +69,10 @@ class _Server:
                     self._memory.ingest(CONVERSATION.validate_python(request["conversation"]))
                 case "recall":
                     return _plain(self._memory.recall(request["question"]))
-            return {"protocol": PROTOCOL} if step == "hello" else {}
+                case "hello":
+                    name = self._memory.name
+                    return {"protocol": PROTOCOL, **({"name": name} if isinstance(name, str) else {})}
+            return {}
         except _Unusable as error:
             return {"error": str(error)}
         except BaseException as error:

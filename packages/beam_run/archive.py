@@ -207,7 +207,7 @@ def _place(run: Path, name: str) -> Path:
 def _write_lines(store: Path, target: Path) -> Path:
     with CallStore(store, read_only=True) as calls, target.open("w", encoding="utf-8") as handle:
         for key, call in calls.calls():
-            line = {"key": key, **call.model_dump(mode="json")}
+            line = {"key": key, **call.values}
             text = json.dumps(line, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
             if len(text.encode()) > _LINE_LIMIT:  # twice the longest reply that is read since replies have a bound
                 raise UserError(

@@ -36,7 +36,8 @@ from beamlib.llm.endpoints import MODELS, key_variables, load_models
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.replay_log import Verification, refuse_missing, verify_calls, watch
-from beamlib.params import ADAPTERS, parse_parameters
+from beamlib.memory.declared import named_memories
+from beamlib.params import parse_parameters
 from beamlib.run import Run
 from beamlib.settings import HYBRID_BEAM_REMOVED
 
@@ -342,7 +343,7 @@ def _claims(
 def _why_not_replayed(published: Manifest) -> str:
     """Say why this version cannot replay an arm; empty if it can."""
     arm = published.settings["arm"]
-    if arm["target"] not in (None, *ADAPTERS):
+    if arm["target"] not in (None, *named_memories()):
         return "the user's own memory, whose code is in no archive"
     return HYBRID_BEAM_REMOVED if arm.get("retriever") == "hybrid-beam" else ""
 

@@ -64,9 +64,9 @@ def test_a_method_overrides_fields_of_its_reader(tmp_path: Path) -> None:
 def test_a_price_that_is_not_set_is_unknown_and_never_nothing() -> None:
     plain = {"model": "m", "base_url": "http://127.0.0.1:1/v1", "context_window": 4096}
     assert Endpoint(**plain).dollars(10, 0, 10) is None
-    assert Endpoint(**plain).dollars(0, 0, 0) == 0.0
-    assert Endpoint(**plain, input_price=1.0).dollars(10, 0, 1) is None
-    assert Endpoint(**plain, input_price=1.0).dollars(1_000_000, 500_000, 0) == 1.0
+    assert Endpoint(**plain).dollars(0, 0, 0) is None
+    assert Endpoint(**plain, input_price=1.0).dollars(10, 0, 0) is None
+    assert Endpoint(**plain, input_price=1.0, output_price=0.0).dollars(1_000_000, 500_000, 0) == 1.0
     assert Endpoint(**plain, input_price=0.0, output_price=0.0).dollars(10, 0, 10) == 0.0
 
 
@@ -74,7 +74,6 @@ def test_a_mistake_in_a_method_names_it(tmp_path: Path) -> None:
     path = written(tmp_path)
     values = yaml.safe_load(path.read_text())
     for methods, message in (
-        ({"long": {}}, r"readers\.one\.methods\.long' is 'long': .*'full-context', 'rag' or 'light'"),
         ({"rag": {"window": 3}}, r"unknown field 'readers\.one\.methods\.rag\.window'.*context_window"),
         ({"rag": {"context_window": 3}}, r"'readers\.one\.methods\.rag\.context_window' is 3"),
         ([], r"'readers\.one\.methods' is \[\]"),

@@ -94,13 +94,14 @@ def test_aliases_count_as_what_they_stand_for(merged: bool, tmp_path: Path, repo
     bomb = tmp_path / "bomb.yaml"
     bomb.write_text(expansion(merged))
     prompt = (repo_root / "prompts/answer.md").read_text().replace("---\n", f"---\n{expansion(merged)}", 1)
-    (tmp_path / "answer.md").write_text(prompt)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "answer.md").write_text(prompt)
     began = time.perf_counter()
     for read in (
         lambda: load_parameters(bomb),
         lambda: load_models(bomb),
         lambda: check_address(str(bomb)),
-        lambda: prompts.Prompts.read(tmp_path),
+        lambda: prompts.Prompts.read(tmp_path / "own"),
         lambda: parse_yaml(expansion(merged), Path("--set")),
     ):
         with pytest.raises(UserError, match="more than 20,000 values, aliases counted in full"):
@@ -156,7 +157,7 @@ def test_a_broken_prompt_file_is_one_sentence(
     (tmp_path / "answer.md").write_text(text.replace(old, new))
     monkeypatch.setattr(prompts, "PROMPTS", tmp_path)
     with pytest.raises(UserError, match=message):
-        prompts.prompt_file.__wrapped__("answer")
+        prompts.prompt_file("answer")
 
 
 @pytest.mark.parametrize(
