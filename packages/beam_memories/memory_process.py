@@ -50,6 +50,7 @@ class Greeting(BaseModel):
     id: str | None = None
     protocol: int = 0
     name: str | None = None
+    name: str | None = None
     error: str | None = None
     transient: bool = False
 

@@ -21,7 +21,7 @@ from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import ensure_keys
-from beamlib.llm.endpoints import ModelsFile, load_models
+from beamlib.llm.endpoints import MODELS, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
 from beamlib.params import GENERATED, RunParameters, listed_memories, load_parameters, preset_values
@@ -146,6 +146,8 @@ def plan(job: MainJob, place: Path) -> RunPlan:
         for size, number in conversations.items()
         for backbone in job.backbones or [""]
     ]  # fmt: skip
+    for run in runs:
+        _refuse_namesake(run)
     own = available_memories(places["own_memory"], runs[0].memory_timeout, models)
     runs = [run.model_copy(update={"own_memory": own}) for run in runs]
     beams = named_memories(outside=False)  # those are BEAM's alone
@@ -170,6 +172,22 @@ def plan(job: MainJob, place: Path) -> RunPlan:
     published = load_parameters(PARAMS / "100k.yaml", run=str(job.folder), protocol=job.protocol)
     suites = [Suite("beam", runs, job.settings), *suites]
     return RunPlan(suites, conversations, data is None, authors if data is None else None, published)
+
+
+def _refuse_namesake(run: Run) -> None:
+    """Raise `UserError` where a part holds what another model answered, of a reader by the same name.
+
+    `openai/m` and `azure/m` are both `m`, and the second would replace the first's answers.
+    """
+    kept = run.path(MODELS)
+    if run.models_file is None or not kept.exists() or not any(kept.parent.glob("*/manifest.json")):
+        return
+    earlier, now = load_models(kept).readers.get(run.backbone), run.endpoints["reader"].model
+    if earlier is not None and earlier.model != now:
+        raise UserError(
+            f"{kept.parent}: holds answers of {earlier.model}, and the reader {run.backbone} is {now} now, which would "
+            "replace them; give this run another --name, or the reader another name in a models file."
+        )
 
 
 def _places(job: MainJob, place: Path) -> dict[str, str]:
