@@ -168,7 +168,7 @@ class GenerationSettings(Section):
         return value
 
 
-YOUNGER: Final = frozenset({"filter"})
+YOUNGER: Final = frozenset({"filter", "paper"})
 """Settings that records leave out where they have their usual value: older records lack them."""
 
 SECTIONS: Final[Mapping[str, type[Section]]] = {
