@@ -15,9 +15,10 @@ from pydantic import PrivateAttr
 
 from beamlib.errors import UserError
 from beamlib.files import inside
-from beamlib.llm.endpoints import EMBEDDING, Endpoint, ModelsFile, load_models
+from beamlib.llm.endpoints import EMBEDDING, MODELS, Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import Prompts
+from beamlib.memory.declared import memories
 from beamlib.params import FIELDS, OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import ROOT, from_root
 from beamlib.text import TokenCounter, shell_command, token_counter
@@ -80,6 +81,8 @@ class Run(RunParameters):
             return parameters
         if models is None and parameters.models:
             models = load_models(Path(parameters.models))
+        if models is not None:
+            _check_methods(models, parameters.models)
         prompts = Prompts.read(Path(parameters.prompts) if parameters.prompts else None)
         endpoints = _endpoints_of(parameters, models)
         if parameters.retrieval.encoder == EMBEDDING and EMBEDDING not in endpoints:
@@ -92,6 +95,8 @@ class Run(RunParameters):
             **windows(parameters, endpoints), "token_counter": token_counter(counter).name,
             **({"backbone": parameters.backbone or next(iter(models.readers))} if models else {}),
         }  # fmt: skip
+        if models is not None and parameters.calls != "replay":
+            models.take_keys()  # no process that is begun from here on is to inherit them
         run = cls.model_validate({**parameters.flat(), **changes})
         usual = usual_parameters(parameters.size, preset=parameters.preset)
         run._given, run._models, run._prompts, run._endpoints = parameters, models, prompts, endpoints
@@ -188,7 +193,10 @@ class Run(RunParameters):
     @property
     def sends_chat_turns(self) -> bool:
         """Whether long context goes as chat turns: not as released, and where its reader's endpoint takes roles."""
-        takes_roles = not self._endpoints or self._endpoints[self.reader_role("full-context")].chat_turns
+        whole = (memory for memory, kind in memories().items() if kind.whole)
+        takes_roles = not self._endpoints or all(
+            self._endpoints[self.reader_role(memory)].chat_turns for memory in whole
+        )
         return takes_roles and not self.flags & _ONE_TEXT
 
     @property
@@ -222,16 +230,27 @@ def _endpoints_of(parameters: RunParameters, models: ModelsFile | None) -> dict[
     return limited | ({EMBEDDING: models.embedding} if models.embedding else {})
 
 
+def _check_methods(models: ModelsFile, origin: str) -> None:
+    """A `UserError` where a reader is served otherwise for a method that no memory has the name of."""
+    for name, reader in models.readers.items():
+        for method in reader.methods.keys() - memories().keys():
+            raise UserError(
+                f"{origin or MODELS}: 'readers.{name}.methods' names {method!r:.80}, which is no memory; name one of "
+                f"{', '.join(memories())}."
+            )
+
+
 def windows(parameters: RunParameters, endpoints: Mapping[str, Endpoint]) -> dict[str, int]:
     """Tokens that the memories may fill, by parameter: what is wanted, and no more than the endpoints accept.
 
-    RAG and LIGHT get equally much, whatever each is served with.
+    Those that fill one window (RAG and LIGHT) get equally much, whatever each is served with.
     """
     wanted = {name: parameters[name] for name in ("reader_window", "full_context_window")}
     if not endpoints:
         return {**wanted, "full_context_window": parameters.context.full_context_window or _OFFLINE_WINDOW}
     found = {}
-    for name, methods in (("reader_window", ("rag", "light")), ("full_context_window", ("full-context",))):
+    for name in wanted:
+        methods = [memory for memory, kind in memories().items() if kind.joins == "always" and name in kind.uses]
         readers = [endpoints.get(f"{READER_OF}{method}", endpoints["reader"]) for method in methods]
         window = max(_LEAST_WINDOW, min(map(_room, readers)))
         found[name] = min(wanted[name] or window, window)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,7 +28,6 @@ from beamlib.evaluate.run_store import (
     RunStore,
     build_manifest,
     checked,
-    filter_prompts,
     made_by,
     prompt_hashes,
     read_part,
@@ -36,10 +36,12 @@ from beamlib.evaluate.run_store import (
 )
 from beamlib.files import code_hash, read_json, sha256, sha256_of_file, to_json, write_json
 from beamlib.llm.endpoints import EMBEDDING
-from beamlib.params import EVOLVING, FIELDS
+from beamlib.memory.declared import kind_of, memories
+from beamlib.params import FIELDS, RunParameters
 from beamlib.plugins import plugins
 from beamlib.run import Run
 from beamlib.scoring.records import Judgement
+from beamlib.settings import ChatSettings
 
 MANIFEST = "manifest.json"
 FROM_ARCHIVE = "archive.json"
@@ -66,29 +68,11 @@ _JUDGE_CODE = (
     *(f"beamlib.scoring.{name}" for name in ("items", "replies", "records")),
     "beamlib.text",
 )
-_ANSWER_PROMPTS = (
-    "answer", "answer_full", "answer_full_released", "answer_turns", "episodic_keys", "scratchpad_compress",
-    "scratchpad_filter", "scratchpad_notes",
-)  # fmt: skip
-_EVOLVING_PROMPTS = (
-    "dependency_notes", "file_memory_ingest", "file_memory_recall", "wiki_choose", "wiki_compile",
-)  # fmt: skip
+_READER_PROMPTS = ("answer", "answer_full", "answer_full_released", "answer_turns")
 JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
-_ANSWER_PARAMETERS = (
-    "chat_variant", "strip_markers", "errata", "reader_window", "full_context_window", "working_pairs",
-    "episodic_share", "working_share", "chunk_percentile", "chunk_buffer", "scratchpad_threshold",
-    "scratchpad_target", "token_counter", "encoder", "splade", "filter",
-)  # fmt: skip
 JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
-_RECORDED = (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS, "variant", "released")
-_Settings = create_model(
-    "_Settings",
-    __config__=ConfigDict(extra="forbid", strict=True),
-    arm=(Arm, ...),
-    context_budget=(Literal["fixed", "flowing"] | None, None),  # of runs by versions before 2026-11-26
-    **{name: (FIELDS[name].annotation, FIELDS[name]) for name in _RECORDED},  # type: ignore[call-overload]
-)
-"""What `settings` of a manifest holds: the arm, and parameters of the types that a run has."""
+_OF_ARMS = ("retriever", "k")
+"""Settings that an arm has in place of the run."""
 
 _OnlyArm = create_model("_OnlyArm", __config__=ConfigDict(extra="forbid", strict=True), arm=(Arm, ...))
 
@@ -120,6 +104,43 @@ class Manifest(RunManifest):
         return {key: value for key, value in fields.items() if value or key not in ("imported", "notes", "claimed")}
 
 
+def answer_parameters(memory: str) -> tuple[str, ...]:
+    """The parameters that BEAM's answers by a memory rest on, in the order in which records state them.
+
+    Those of the memories that every run has are stated for each arm, as one set.
+    """
+    kinds = [kind for kind in memories().values() if kind.joins == "always"]
+    if (own := kind_of(memory)) not in kinds and not own.outside:
+        kinds.append(own)
+    always = (name for kind in kinds for name in kind.own_settings.always_recorded)
+    used = (name for kind in kinds for name in (*kind.uses, *kind.own_settings.model_fields) if name not in _OF_ARMS)
+    return tuple(dict.fromkeys((*ChatSettings.model_fields, *always, *used)))
+
+
+def answer_prompts(memory: str, parameters: RunParameters) -> tuple[str, ...]:
+    """The prompts that BEAM's answers by a memory rest on; those of the memories that every run has, for each arm."""
+    kinds = [kind for name, kind in memories().items() if kind.joins == "always" or name == memory]
+    return (*_READER_PROMPTS, *(prompt for kind in kinds for prompt in kind.prompts_for(parameters)))
+
+
+def _recorded() -> tuple[str, ...]:
+    """The parameters that a manifest may state."""
+    own = (name for memory in memories() for name in answer_parameters(memory))
+    return tuple(dict.fromkeys((*own, *JUDGE_PARAMETERS, "variant", "released")))
+
+
+@cache
+def _settings_model(names: tuple[str, ...]) -> Any:
+    """What `settings` of a manifest holds: the arm, and parameters of the types that a run has."""
+    return create_model(
+        "_Settings",
+        __config__=ConfigDict(extra="forbid", strict=True),
+        arm=(Arm, ...),
+        context_budget=(Literal["fixed", "flowing"] | None, None),  # of runs by versions before 2026-11-26
+        **{name: (FIELDS[name].annotation, FIELDS[name]) for name in names},  # type: ignore[call-overload]
+    )
+
+
 RECORD_KINDS: Mapping[str, type[BaseModel]] = {ANSWERS: Answer, JUDGEMENTS: Judgement}
 
 
@@ -136,13 +157,13 @@ class ArmFolder(RunStore[Manifest]):
             "configuration": configuration_of(arm, parameters),
             "settings": {
                 "arm": arm.model_dump(),
-                **settings_of(parameters, (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS, "variant")),
+                **settings_of(parameters, (*answer_parameters(arm.memory), *JUDGE_PARAMETERS, "variant")),
                 "released": sorted(parameters.flags),
             },
             "reader": models["reader"]["model"],
             "judge": models["judge"]["model"],
             "models": models,
-            "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *filter_prompts(parameters), *JUDGE_PROMPTS)),
+            "prompts": prompt_hashes(parameters, (*answer_prompts("", parameters), *JUDGE_PROMPTS)),
             "token_counter": parameters.context.token_counter,
             "answers_key": answers,
             "judgements_key": judgements_key(answers, parameters),
@@ -182,15 +203,12 @@ class ArmFolder(RunStore[Manifest]):
 def answers_key(arm: Arm, parameters: Run) -> str:
     """What an answer depends on, besides its conversation and question."""
     models = parameters.identities(arm.memory)
-    changing = arm.memory in EVOLVING
     values = {
         "arm": arm.model_dump(),
-        "parameters": {**settings_of(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
+        "parameters": {**settings_of(parameters, answer_parameters(arm.memory)), "released": sorted(parameters.flags)},
         "models": {role: models[role] for role in ("reader", "memory", "compressor", EMBEDDING) if role in models},
-        "prompts": prompt_hashes(
-            parameters, (*_ANSWER_PROMPTS, *filter_prompts(parameters), *(_EVOLVING_PROMPTS if changing else ()))
-        ),
-        "code": code_hash((*ANSWER_CODE, *(("beam_memories.evolving",) if changing else ()))),
+        "prompts": prompt_hashes(parameters, answer_prompts(arm.memory, parameters)),
+        "code": code_hash((*ANSWER_CODE, *kind_of(arm.memory).code_names())),
         "own": [plugins().identify_memory(arm.target)[0], parameters.memory_timeout] if arm.target else None,
     }
     return sha256(to_json(values))
@@ -211,7 +229,7 @@ def judgements_key(answers: str, parameters: Run) -> str:
 
 def configuration_of(arm: Arm, parameters: Run) -> Configuration:
     """The preset that `arm` was run by, and what was otherwise."""
-    return configuration(arm, parameters, (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS))
+    return configuration(arm, parameters, (*answer_parameters(arm.memory), *JUDGE_PARAMETERS))
 
 
 def configuration_of_run(run: Run) -> str:
@@ -223,7 +241,7 @@ def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
     """The parameters that a run's calls rested on, as far as a manifest says: all but data, models and prompts."""
     if manifest.imported is not None:
         raise UserError(f"{manifest.arm}: it was imported, and no parameters of its calls are known; leave it out.")
-    defaults = {name: FIELDS[name].default for name in _RECORDED}
+    defaults = {name: FIELDS[name].default for name in _recorded()}
     return {name: manifest.settings.get(name, default) for name, default in defaults.items()}
 
 
@@ -284,7 +302,10 @@ def read_manifest(folder: Path) -> Manifest:
     if _listed(folder).get("/".join(path.absolute().parts[-3:])) == sha256_of_file(path):
         found = found.model_copy(update={"claimed": True})
     settings = checked(
-        _Settings if found.imported is None else _OnlyArm, found.settings, f"{path}: ", within="settings."
+        _settings_model(_recorded()) if found.imported is None else _OnlyArm,
+        found.settings,
+        f"{path}: ",
+        within="settings.",
     )
     arm: Arm = settings.arm
     if found.arm != arm.name:

@@ -15,6 +15,7 @@ from beamlib.evaluate.arms import Arm, experiments
 from beamlib.files import to_json
 from beamlib.llm.endpoints import Author, Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.memory.declared import memories
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import ROOT
 from beamlib.run import ROLES, Run, windows
@@ -59,8 +60,11 @@ def stated(configurations: Iterable[Configuration]) -> str:
 
 def windows_stated(manifests: Sequence[Mapping[str, Any]]) -> str:
     """The tokens that the methods of some manifests may fill, all backbones together."""
-    methods = {"full-context": ("long context", "full_context_window")}
-    methods |= dict.fromkeys(("rag", "light"), ("RAG and LIGHT", "reader_window"))
+    methods: dict[str, tuple[str, str]] = {}
+    for window in ("full_context_window", "reader_window"):
+        fills = [kind for kind in memories().values() if kind.joins == "always" and window in kind.uses]
+        label = "long context" if all(kind.whole for kind in fills) else " and ".join(kind.title() for kind in fills)
+        methods |= {kind.name: (label, window) for kind in fills}
     found: dict[str, set[int]] = {}
     for settings in (manifest.get("settings", {}) for manifest in manifests):
         name, key = methods.get(settings.get("arm", {}).get("memory"), ("", ""))

@@ -7,7 +7,8 @@ from typing import Any
 
 from beamlib.files import read_json, write_json
 from beamlib.llm.endpoints import MODELS
-from beamlib.params import ADAPTERS, EVOLVING, listed_memories
+from beamlib.memory.declared import memory_kind, named_memories
+from beamlib.params import FIELDS, only_named
 from beamlib.run import Run
 
 PARAMETERS = "parameters.json"
@@ -17,7 +18,6 @@ NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "author
 _GONE = frozenset({"context_budget"})
 """Parameters of versions before 2026-11-26: what they chose among is no more."""
 
-_BY_NAME = (*EVOLVING, *ADAPTERS)
 MODELS_PARAMETER, PROMPTS = "models", "prompts"
 
 
@@ -50,10 +50,13 @@ def keep_settings(run: Run) -> None:
     Paths become names inside that folder, the data folder is left out: on another machine it lies elsewhere.
     """
     keep_files(run, run.path())
-    by_name = {"own_memory"} if set(_BY_NAME).issuperset(listed_memories(run.own_memory)) else set()
+    by_name = {"own_memory"} if only_named(run.own_memory) else set()
     changes: dict[str, Any] = {name: value for name, value in NOBODY_ELSES.items() if name not in by_name}
     changes |= {
         MODELS_PARAMETER: MODELS if run.models_file else "", PROMPTS: PROMPTS if run.prompt_files.overridden else "",
     }  # fmt: skip
-    flat = {**run.flat(), **changes}
+    # A setting of a memory that is taken by name is unknown where that memory is not; its usual value says nothing.
+    by_memory = {name for memory in named_memories() for name in memory_kind(memory).own_settings.model_fields}
+    flat = {name: value for name, value in run.flat().items() if name not in by_memory or value != FIELDS[name].default}
+    flat |= changes
     write_json(run.path(PARAMETERS), {name: value for name, value in flat.items() if name not in ELSEWHERE})

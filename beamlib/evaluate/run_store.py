@@ -22,17 +22,19 @@ import beamlib
 from beamlib.data.checked_json import State
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_json, read_jsonl, sha256, to_json, write_json, write_text
+from beamlib.memory.declared import young_settings
 from beamlib.params import FIELDS, RunParameters
 from beamlib.places import ROOT
 from beamlib.run import Run
-from beamlib.settings import YOUNGER
 
 ANSWERS, JUDGEMENTS = "answers", "judgements"
 """The parts that every task has. A task without a judge leaves the second one empty."""
 
 # Whatever an answer depends on; the reports and the command line are left out on purpose.
 MODEL_CODE = (
-    *(f"beamlib.llm.{name}" for name in ("chat_turns", "client", "model", "prompts", "retrying")), "beam_offline",
+    *(f"beamlib.llm.{name}" for name in ("chat_turns", "client", "model", "prompts", "retrying")),
+    "beam_offline", "beam_generate.read_facts",
+    "beamlib.llm.json_replies", "beamlib.llm.thoughts",
 )  # fmt: skip
 ANSWER_CODE = (
     "beamlib.data",
@@ -42,7 +44,7 @@ ANSWER_CODE = (
     "beamlib.retrieval",
     "beamlib.retrieval.embedded",
     *(f"beamlib.evaluate.{name}" for name in ("answering", "ingest_cache")),
-    *(f"beam_memories.{name}" for name in ("own_memory", "own_process", "programs", "transformer")),
+    *(f"beam_memories.{name}" for name in ("memory_process", "own_memory", "own_process", "programs", "transformer")),
     "beamlib.text",
 )
 
@@ -374,13 +376,8 @@ def settings_of(parameters: RunParameters, names: Iterable[str]) -> dict[str, An
 
     So records of runs that do not use a younger parameter stay what they were.
     """
-    values = {name: parameters[name] for name in names}
-    return {name: value for name, value in values.items() if name not in YOUNGER or value != FIELDS[name].default}
-
-
-def filter_prompts(parameters: RunParameters) -> tuple[str, ...]:
-    """Return the prompts of a noise filter other than the paper's; it falls back on the paper's own."""
-    return ("filter_batch",) if parameters.light.filter == "batched" else ()
+    values, young = {name: parameters[name] for name in names}, young_settings()
+    return {name: value for name, value in values.items() if name not in young or value != FIELDS[name].default}
 
 
 def prompt_hashes(parameters: RunParameters, names: Iterable[str]) -> dict[str, str]:

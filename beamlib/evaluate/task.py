@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arms import Arm, own_arm
+from beamlib.evaluate.arms import Arm, baseline_memory, own_arm
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
 from beamlib.evaluate.old_records import convert_old_records
 from beamlib.evaluate.run_store import (
@@ -26,7 +26,6 @@ from beamlib.evaluate.run_store import (
     ConversationRecord,
     RunManifest,
     RunStore,
-    filter_prompts,
     made_by,
     prompt_hashes,
     read_task_manifest,
@@ -34,8 +33,11 @@ from beamlib.evaluate.run_store import (
 )
 from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING
-from beamlib.llm.prompts import prompt_ids
-from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
+from beamlib.memory.declared import DeclaredMemory, SharedReading, kind_of
+from beamlib.memory.oracle import Oracle
+from beamlib.memory.outside import Own
+from beamlib.params import RunParameters, listed_memories, told_name
+from beamlib.places import from_root
 from beamlib.plugins import plugins
 from beamlib.run import Run
 
@@ -46,31 +48,6 @@ RUN = "run.json"
 """The manifest in an arm's folder."""
 STAND_IN = "offline"
 """The reader's name where no model is called."""
-
-_RAG = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
-_LIGHT = (
-    *_RAG, "working_pairs", "episodic_share", "working_share", "scratchpad_threshold",
-    "scratchpad_target", "chunk_percentile", "chunk_buffer", "filter",
-)  # fmt: skip
-_WHOLE = ("full_context_window", "token_counter")
-_SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "full-context": _WHOLE,
-    "own": (*_WHOLE, "memory_timeout"),
-    "rag": _RAG,
-    "light": _LIGHT,
-    **dict.fromkeys(("md-flat", "wiki"), ("reader_window", "token_counter")),
-    "dependencies": ("reader_window", "retriever", "k", "token_counter"),
-}
-"""The parameters that each memory rests on."""
-_PROMPTS: Mapping[str, tuple[str, ...]] = {
-    "light": ("episodic_keys", "scratchpad_"),
-    **dict.fromkeys(EVOLVING, ("file_memory_", "wiki_", "dependency_")),
-}
-"""How the names of a memory's own prompts begin."""
-_ROLES: Mapping[str, tuple[str, ...]] = {
-    "light": ("reader", "memory", "compressor"),
-    **dict.fromkeys(EVOLVING, ("reader", "memory")),
-}
 
 
 @dataclass(frozen=True)
@@ -121,8 +98,10 @@ class Task(ABC):
     name: ClassVar[str]
     """Its name in paths and commands."""
     title: ClassVar[str]
+    parameter: ClassVar[str] = "data"
+    """The parameter that names the file or folder of its units."""
     unit_name: ClassVar[str] = "conversation"
-    ceiling: ClassVar[str] = "oracle"
+    ceiling: ClassVar[str] = Oracle.name
     """The memory that is handed evidence."""
     batch: ClassVar[int] = 1
     """Units that a worker answers at a time where models are called."""
@@ -158,10 +137,10 @@ class Task(ABC):
     def arms(self, parameters: RunParameters) -> Sequence[AnyArm]:
         """The arms of a run that names none: of the memories that are not of this package those of `own_memory`."""
         own = listed_memories(parameters.own_memory)
-        by_name = [arm for arm in self.all_arms() if arm in ADAPTERS]
+        by_name = [arm for arm in self.all_arms() if runs_outside(arm)]
         others = [memory for memory in own if memory not in by_name]
         return [
-            arm for arm in self.all_arms() if self.memory(arm) != "own" or (arm in own if arm in by_name else others)
+            arm for arm in self.all_arms() if not self.kind(arm).outside or (arm in own if arm in by_name else others)
         ]
 
     def count(self, unit: Unit, arm: AnyArm) -> int:
@@ -174,13 +153,17 @@ class Task(ABC):
 
     def memory(self, arm: AnyArm) -> str:
         """The memory that an arm is, by the name that BEAM's arms have."""
-        return arm.memory if isinstance(arm, Arm) else "own" if arm in ADAPTERS else arm
+        return arm.memory if isinstance(arm, Arm) else Own.name if runs_outside(arm) else arm
+
+    def kind(self, arm: AnyArm) -> type[DeclaredMemory]:
+        """The class of the memory that an arm is; one that declares nothing where it is none."""
+        return kind_of(self.memory(arm))
 
     def target(self, arm: AnyArm, parameters: RunParameters) -> str:
         """What runs an arm whose memory is `own`: a class, a program or an adapter."""
         if isinstance(arm, Arm) and arm.target:
             return arm.target
-        return arm if arm in ADAPTERS else listed_memories(parameters.own_memory)[0]
+        return str(arm) if runs_outside(arm) else listed_memories(parameters.own_memory)[0]
 
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
         """Why an arm cannot be asked about a unit; empty where it can."""
@@ -204,7 +187,7 @@ class Task(ABC):
 
     def used_parameters(self) -> frozenset[str]:
         """The parameters that act on a run of this task, by name."""
-        own = (name for arm in self.all_arms() for name in _SETTINGS.get(self.memory(arm), ()))
+        own = (name for arm in self.all_arms() for name in self.kind(arm).settings_names())
         return frozenset({"output_tokens", "preset", "released", "variant", "workers", *own})
 
     def parse_arms(self, names: Sequence[str]) -> list[AnyArm]:
@@ -228,33 +211,31 @@ class Task(ABC):
 
     def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The parameters that an arm rests on, by name."""
-        memory = self.memory(arm)
-        settings = settings_of(parameters, _SETTINGS.get(memory, ()))
-        if memory in ("rag", "light"):
+        kind = self.kind(arm)
+        settings = settings_of(parameters, kind.settings_names())
+        if kind.released_flags:
             settings["released"] = sorted(parameters.flags)
-        if memory == "own":
+        if kind.outside:
             target = self.target(arm, parameters)
-            name = own_arm(target).name
+            name = own_arm(target, told_name(parameters.own_memory)).name
             memory_hash, notes = plugins().identify_memory(target)
             settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings
 
-    def prompts_of(self, arm: AnyArm) -> tuple[str, ...]:
+    def prompts_of(self, arm: AnyArm, parameters: RunParameters) -> tuple[str, ...]:
         """The prompts that an arm rests on."""
-        begun = _PROMPTS.get(self.memory(arm), ())
-        return (*self.prompts, *(name for name in prompt_ids() if begun and name.startswith(begun)))
+        return (*self.prompts, *self.kind(arm).prompts_for(parameters))
 
     def store(self, arm: AnyArm, parameters: Run) -> RunStore[Any]:
         """The records of an arm on file."""
-        memory, name = self.memory(arm), arm_name(arm)
-        models = parameters.identities(memory)
+        name = arm_name(arm)
+        models = parameters.identities(self.memory(arm))
         settings = self.settings(arm, parameters)
         encoder = (EMBEDDING,) if settings.get("encoder") == EMBEDDING else ()
-        used = {role: models[role] for role in (*_ROLES.get(memory, ("reader",)), *encoder)}
-        prompts = prompt_hashes(
-            parameters, (*self.prompts_of(arm), *(filter_prompts(parameters) if memory == "light" else ()))
-        )
-        answers = _key([name, used, settings, prompts, code_hash((*ANSWER_CODE, *self.code))])
+        used = {role: models[role] for role in (*self.kind(arm).roles, *encoder)}
+        prompts = prompt_hashes(parameters, self.prompts_of(arm, parameters))
+        code = dict.fromkeys((*ANSWER_CODE, *self.code, *self.kind(arm).code_names()))
+        answers = _key([name, used, settings, prompts, code_hash(tuple(code))])
         fields = {
             "task": self.name,
             "arm": name,
@@ -308,24 +289,26 @@ class Task(ABC):
         """Divide the work into jobs, in rounds that run one after another.
 
         The ceiling, which is handed evidence, is asked after all others: no worker that has seen evidence answers for
-        another memory. Where there are fewer units than workers, LIGHT is asked apart as well. (Not where models are
+        another memory. Where there are fewer units than workers, a memory whose arms share a reading is asked apart as
+        well. (Not where models are
         called: equal requests of a unit are one call, which takes one process at a time.)
 
         Args:
             together: How many units go into one job.
         """
         split = not run.models_file and len(work) < run.workers
-        groups: dict[str, list[tuple[Unit, tuple[AnyArm, ...]]]] = {"": [], "light": [], self.ceiling: []}
+        groups: dict[str, list[tuple[Unit, tuple[AnyArm, ...]]]] = {"": []}
         for unit, arms in work:
             own: dict[str, list[AnyArm]] = {}
             for arm in arms:
                 memory = self.memory(arm)
-                apart = memory == self.ceiling or (split and memory == "light")
+                apart = memory == self.ceiling or (split and issubclass(self.kind(arm), SharedReading))
                 own.setdefault(memory if apart else "", []).append(arm)
             for group, members in own.items():
-                groups[group].append((unit, tuple(members)))
-        first = [job for group in ("", "light") for job in self._jobs(groups[group], run, command, together)]
-        return [first, self._jobs(groups[self.ceiling], run, command, together, told=True)]
+                groups.setdefault(group, []).append((unit, tuple(members)))
+        told = groups.pop(self.ceiling, [])
+        first = [job for group in groups.values() for job in self._jobs(group, run, command, together)]
+        return [first, self._jobs(told, run, command, together, told=True)]
 
     def _jobs(
         self,
@@ -353,11 +336,15 @@ class Task(ABC):
         Each gets one pair more than the one before and than RAG, which may be among the arms: equal requests would
         count once.
         """
-        others = [arm for arm in arms if self.memory(arm) != "own"]
+        others = [arm for arm in arms if not self.kind(arm).outside]
         parts: list[tuple[Sequence[AnyArm], Run]] = [(others, run)] if others or not arms else []
         for more in range(1, len(arms) - len(others) + 1):
             lexical = run.model_copy(update={"retriever": "bm25", "k": run.retrieval.k + more})
-            own = Arm(memory="rag", retriever="bm25", k=lexical.retrieval.k) if isinstance(arms[0], Arm) else "rag"
+            own = (
+                Arm(memory=baseline_memory(), retriever="bm25", k=lexical.retrieval.k)
+                if isinstance(arms[0], Arm)
+                else baseline_memory()
+            )
             parts.append(([own], lexical))
         return parts
 
@@ -390,10 +377,40 @@ class TaskPlan:
         """The units that lack anything."""
         return {unit.id: unit for unit, _ in (*self.answering, *self.judging)}
 
+    def without_answer(self) -> list[str]:
+        """Name the arms that were asked and of which no answer came, or no verdict."""
+        failed = []
+        for arm in self.arms:
+            outputs = [own.values() for own in self.stores[arm].outputs.values()]
+            parts = [[record for unit in units for record in unit.records] for units in outputs]
+            if any(part and all(getattr(record, "unscored", None) for record in part) for part in parts):
+                failed.append(arm)
+        return failed
+
     def records(self, arm: str, part: str = ANSWERS) -> dict[str, list[Any]]:
         """The records of an arm by unit, of the units that have them."""
         own = self.stores[arm].outputs[part]
         return {unit: own[unit].records for unit in self.units if unit in own}
+
+
+def runs_outside(arm: AnyArm) -> bool:
+    """Whether an arm is named like a memory that runs in a process of its own by its name."""
+    return isinstance(arm, str) and arm != Own.name and kind_of(arm).outside
+
+
+class NothingScored(UserError):
+    """An arm that was asked has no scored answer. What was made stays, and the same command goes on from there."""
+
+    exit_code = 4
+
+
+def refuse_unscored(arms: Sequence[str], folder: Path) -> None:
+    """Raise a `NothingScored` if arms have no scored answer; the command has finished everything else by then."""
+    if arms:
+        raise NothingScored(
+            f"{from_root(folder)}: no answer is scored of {'; '.join(arms)}; the lines above and the tables' footers "
+            "say why. Correct the models file or the server, then run the same command again: it asks what failed."
+        )
 
 
 def arm_name(arm: AnyArm) -> str:

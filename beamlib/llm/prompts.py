@@ -15,7 +15,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,15 @@ def prompt_ids() -> list[str]:
 def prompt_file(prompt_id: str) -> PromptFile:
     """Read `prompts/<prompt_id>.md`; a malformed file is a `UserError`."""
     return _read(PROMPTS / f"{prompt_id}.md", None)
+
+
+_INSERTED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+
+
+@cache
+def static_texts(prompt_id: str) -> tuple[str, ...]:
+    """Return the texts of a prompt between the variables that it inserts: what every request with it has."""
+    return tuple(text for _, part in prompt_file(prompt_id).parts for text in _INSERTED.split(part))
 
 
 @dataclass(frozen=True)
@@ -167,7 +176,7 @@ def _read(path: Path, own: PromptFile | None) -> PromptFile:
 @lru_cache(maxsize=512)
 def _parse(path: Path, source: str, own: PromptFile | None) -> PromptFile:
     if len(source) > _LONGEST_TEXT:
-        raise UserError(f"{path}: {len(source):,} characters, more than the {_LONGEST_TEXT:,} of a prompt; shorten it.")
+        raise UserError(f"{path}: more than the {_LONGEST_TEXT:,} characters of a prompt; shorten it.")
     header, text = _split(path, source, bare=own is not None)
     fields = _fields(path, header, own)
     variables = _variables(path, fields["variables"], own)

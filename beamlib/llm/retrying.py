@@ -7,24 +7,49 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
+from beamlib.llm.prompts import render, static_texts
+from beamlib.llm.thoughts import LearntMark, clean_reply
 
 ReplyValue = TypeVar("ReplyValue")
 ReadReply = tuple[ReplyValue, str | None]
 """A value read from a reply, and the complaint to ask again with: None accepts the value, "" repeats the prompt."""
 
-_COMPLAINTS = {
-    Outcome.TRUNCATED: "A first reply to this was cut off for its length. Write one that is much shorter and complete.",
-    Outcome.EMPTY: "A first reply to this came back empty. Write the reply that is asked for.",
-}
-_REASONS = {
-    Outcome.TRUNCATED: "asked twice, and the last reply was cut off at the limit of output tokens",
-    Outcome.EMPTY: "asked twice, and the last reply was empty",
-}
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """Why a reply cannot be used: the complaint to ask again with, and the reason if the last reply has it too."""
+
+    outcome: Outcome
+    complaint: str
+    reason: str
+
+
+_CUT = _Problem(
+    Outcome.TRUNCATED,
+    "A first reply to this was cut off for its length. Write one that is much shorter and complete.",
+    "asked twice, and the last reply was cut off at the limit of output tokens",
+)
+_EMPTY = _Problem(
+    Outcome.EMPTY,
+    "A first reply to this came back empty. Write the reply that is asked for.",
+    "asked twice, and the last reply was empty",
+)
+_THOUGHTS = _Problem(
+    Outcome.UNREADABLE,
+    "A first reply to this held thoughts alone. Write the reply that is asked for, without thoughts.",
+    "asked twice, and the last reply held thoughts without an end; a longer limit of output tokens may help",
+)
+_ECHO = _Problem(
+    Outcome.UNREADABLE,
+    "A first reply to this repeated a part of this request. Write the reply that is asked for.",
+    "asked twice, and the last reply repeated its prompt",
+)
 UNDECIDED = "A first reply to this was not a clear yes or no. Reply with that word only."
 """The complaint about a reply without a decision."""
 
@@ -169,10 +194,15 @@ POLICIES = {
 
 
 class RetryingModel:
-    """A `Model` that asks again once after a truncated or empty reply, and removes a model's thoughts from replies."""
+    """A `Model` that asks again once after a reply that cannot be used, and removes a model's thoughts from replies.
 
-    def __init__(self, model: Model) -> None:
+    Args:
+        learnt: Marks of the model's thoughts that were seen in earlier replies.
+    """
+
+    def __init__(self, model: Model, learnt: Sequence[LearntMark] = ()) -> None:
         self.model = model
+        self.learnt = tuple(learnt)
 
     @property
     def name(self) -> str:
@@ -187,59 +217,61 @@ class RetryingModel:
         """
         policy = POLICIES.get(prompt.id, _ANSWER)
 
-        def read(reply: Completion, attempt: int) -> ReadReply[Completion | Outcome]:
+        def read(reply: Completion, attempt: int) -> ReadReply[Completion | _Problem]:
             cut, may_be_empty = (policy.second, policy.may_be_empty) if attempt else (policy.first, False)
-            result = _usable(reply, cut, may_be_empty=may_be_empty)
-            return result, _COMPLAINTS[result] if isinstance(result, Outcome) else None
+            result = self._usable(reply, prompt, cut, may_be_empty=may_be_empty)
+            return result, result.complaint if isinstance(result, _Problem) else None
 
         result = await ask(self.model, prompt, read)
-        if isinstance(result, Outcome):
-            raise ModelError(_REASONS[result], result)
+        if isinstance(result, _Problem):
+            raise ModelError(result.reason, result.outcome)
         return result
 
+    def _usable(
+        self, reply: Completion, prompt: Prompt, cut: Callable[[str], str], *, may_be_empty: bool
+    ) -> Completion | _Problem:
+        reason = reply.finish_reason.casefold()
+        if reason not in COMPLETE_REASONS | TRUNCATED_REASONS:
+            message = f"the reply ended with an unknown finish_reason, {reply.finish_reason!r}"
+            raise ModelError(message, Outcome.UNREADABLE)
+        clean = clean_reply(reply.text, self.learnt)
+        text, truncated = clean.text, reason in TRUNCATED_REASONS
+        if clean.ran_on and self.name not in _RUNNING_ON:
+            _RUNNING_ON.add(self.name)
+            print(
+                f"{self.name} writes on after the token that ends its turn, and that text is left out. Its server has "
+                "a chat template or stop tokens that do not fit the model; correct them.",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
+        if clean.unfinished or truncated:
+            text = cut(text)
+            if not text.strip():
+                return _CUT if truncated else _THOUGHTS
+            return replace(reply, text=text, finish_reason="length")
+        if not text.strip():
+            return replace(reply, text="") if may_be_empty else _EMPTY
+        return _ECHO if repeats_request(text, prompt) else replace(reply, text=text)
 
-def _usable(reply: Completion, cut: Callable[[str], str], *, may_be_empty: bool) -> Completion | Outcome:
-    reason = reply.finish_reason.casefold()
-    if reason not in COMPLETE_REASONS | TRUNCATED_REASONS:
-        raise ModelError(f"the reply ended with an unknown finish_reason, {reply.finish_reason!r}", Outcome.UNREADABLE)
-    text, unfinished = remove_thoughts(reply.text)
-    if unfinished or reason in TRUNCATED_REASONS:
-        text = cut(text)
-        return replace(reply, text=text, finish_reason="length") if text.strip() else Outcome.TRUNCATED
-    if not text.strip():
-        return replace(reply, text="") if may_be_empty else Outcome.EMPTY
-    return replace(reply, text=text)
+
+_RUNNING_ON: set[str] = set()
+"""Models of which it was said that they do."""
+_ECHOED_WORDS = 4
+"""Words of a prompt that are no reply: the shortest, such as `yes` or `[]`, stand in prompts too."""
+_OPENING_WORDS = 12
+"""Words at the start of a request that no reply begins with by chance."""
 
 
-_OPENING = r"<(?:think|thinking|thought|reasoning)>|\[THINK\]|<\|begin_of_thought\|>"
-_CLOSING = r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]|<\|end_of_thought\|>"
-_THOUGHT = re.compile(rf"(?:{_OPENING})(?:(?!{_OPENING}).)*?(?:{_CLOSING})\s*", re.DOTALL | re.IGNORECASE)
-_OPEN_TAG, _CLOSE_TAG = (re.compile(tag, re.IGNORECASE) for tag in (_OPENING, _CLOSING))
-_FINAL = re.compile(r".*(?:<\|channel\|>final\s*<\|message\|>|\Aanalysis.*assistantfinal)", re.DOTALL)
-_CONTROL = re.compile(r"<\|(?:start|end|return|channel|message|(?:begin|end)_of_solution)\|>")
-_LAST_CONTROL = re.compile(r"<\|(?:end|return|end_of_solution)\|>\s*\Z|<\|begin_of_solution\|>")
-
-
-def remove_thoughts(text: str) -> tuple[str, bool]:
-    """Remove a reasoning model's thoughts from a reply, and tell whether the reply ended before they did.
-
-    Known are `<think>`, `<thinking>`, `<thought>`, `<reasoning>`, `[THINK]`, `<|begin_of_thought|>` (in any case,
-    several times, with the opening tag missing) and harmony's channels, with and without their control tokens.
-
-    Raises:
-        ModelError: a marker is left, so that thoughts cannot be told from the reply (UNREADABLE).
-    """
-    final = _FINAL.match(text)
-    answer = text[final.end() :] if final else text
-    answer = _THOUGHT.sub("", _LAST_CONTROL.sub("", answer))
-    *_, last = [None, *_CLOSE_TAG.finditer(answer)]
-    answer = answer[last.end() :] if last else answer
-    if answer is not text and len(answer) != len(text):
-        answer = answer.lstrip()
-    if (opening := _OPEN_TAG.search(answer)) is not None:
-        return answer[: opening.start()], True
-    if answer.startswith("<|channel|>") and not final:
-        return "", True
-    if _CONTROL.search(answer):
-        raise ModelError("thoughts cannot be told from the reply", Outcome.UNREADABLE)
-    return answer, False
+def repeats_request(reply: str, prompt: Prompt) -> bool:
+    """Tell whether a reply is a part of its prompt's own text, such as a form in it, or begins as the request does."""
+    words = reply.strip(" \t\r\n`*\"'>-").casefold().split()
+    if len(words) < _ECHOED_WORDS:
+        return False
+    said = " ".join(words)
+    own = (" ".join(text.casefold().split()) for text in static_texts(prompt.id))
+    if any(said in text for text in own):
+        return True
+    starts = {name: value[: _OPENING_WORDS * 20] for name, value in prompt.variables.items()}
+    requests = (message["content"].casefold().split() for message in render(prompt.id, starts))
+    return any(
+        words[:_OPENING_WORDS] == request[:_OPENING_WORDS] for request in requests if len(words) >= _OPENING_WORDS
+    )

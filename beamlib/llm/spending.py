@@ -73,12 +73,15 @@ def limited(folder: Path, *models: ModelsFile) -> Iterator[None]:
 
 
 @contextmanager
-def guard_run(folder: Path, *models: ModelsFile | None) -> Iterator[None]:
-    """Run in `folder` within the spending limit, then search all its files for the keys of `models`.
+def guard_run(folder: Path, *models: ModelsFile | None, calls: str = "record") -> Iterator[None]:
+    """Take the keys of `models`, run in `folder` within the spending limit, then search all its files for the keys.
 
-    The search also follows a `UserError`. An interrupted run is searched when it is resumed.
+    A replay (`calls`) needs no keys, and reads none. The search also follows a `UserError`. An interrupted run is
+    searched when it is resumed.
     """
-    used = list(filter(None, models))
+    used = [] if calls == "replay" else list(filter(None, models))
+    for file in used:
+        file.take_keys()
     variables = frozenset[str]().union(*(file.key_variables for file in used))
     try:
         with limited(folder, *used):

@@ -23,12 +23,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator, StrictInt
 
 from beamlib.data.conversations import Conversation
+from beamlib.llm.json_replies import found_json, read_json
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.llm.retrying import UNDECIDED, read_decision
 from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
@@ -55,8 +57,8 @@ _HEADER = re.compile(
 """A header, or several that a compressing model wrote into one pair of brackets."""
 _LEADING_HEADERS = re.compile(rf"(?:\**{_HEADER.pattern}\**|[\s,;:])*", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s,;:]+$")
-_NUMBER_LIST = re.compile(r"\[\s*(?:\"?[0-9]{1,6}\"?\s*(?:,\s*\"?[0-9]{1,6}\"?\s*)*,?\s*)?\]")
-_INTEGER = re.compile(r"[0-9]+")
+_SPELLED = re.compile(r"[0-9]{1,6}")
+_Number = Annotated[StrictInt, BeforeValidator(lambda value: int(value) if _SPELLED.fullmatch(str(value)) else value)]
 _WORD = re.compile(r"\w")
 _EXCLUDES = re.compile(
     r"\b(?:not|no|nor|never|none|cannot|without|except|exclud\w*|irrelevant|unrelated|unneeded|unnecessary|ignor\w*|"
@@ -299,15 +301,14 @@ def read_numbers(reply: str, count: int, *, cut: bool = False) -> frozenset[int]
     Returns:
         The numbers; None if there is no list, a second one, or a number that no piece has.
     """
-    lists = list(_NUMBER_LIST.finditer(reply))
-    if cut or not lists or len({frozenset(_INTEGER.findall(match[0])) for match in lists}) > 1:
+    found = found_json(reply)
+    numbers, _ = read_json(reply, list[_Number], strict=True, prompt="filter_batch")
+    if cut or numbers is None or not all(item.complete for item in found):
         return None
-    numbers = frozenset(int(digits) for digits in _INTEGER.findall(lists[0][0]))
-    before = reply[: lists[0].start()]
-    rest_of_line = reply[lists[0].end() :].split("\n")[0]
-    if _EXCLUDES.search(before) or _WORD.search(rest_of_line) or not numbers <= set(range(1, count + 1)):
+    before, _, after = reply.partition(found[0].text)
+    if _EXCLUDES.search(before) or _WORD.search(after.split("\n")[0]) or not set(numbers) <= set(range(1, count + 1)):
         return None
-    return numbers
+    return frozenset(numbers)
 
 
 def _ask_undecided_again(

@@ -22,12 +22,12 @@ from beamlib.data.conversations import Conversation
 from beamlib.data.published import PAPER_TITLES
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
-from beamlib.evaluate.answering import light_settings
+from beamlib.evaluate.answering import given_to
 from beamlib.evaluate.arm_folder import configuration_of_run
-from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.arms import memory_arm
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.configuration import stated, writing_configuration
-from beamlib.evaluate.ingest_cache import read_light
+from beamlib.evaluate.ingest_cache import read_shared
 from beamlib.evaluate.kept_settings import PARAMETERS
 from beamlib.evaluate.run import left_out
 from beamlib.evaluate.run_store import commit
@@ -38,9 +38,7 @@ from beamlib.llm.model import OFFLINE_NAME, ModelError
 from beamlib.memory.light import Light
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import (
-    ADAPTERS,
     BASE,
-    EVOLVING,
     FIELDS,
     OF_GENERATION,
     PROCESS,
@@ -50,7 +48,10 @@ from beamlib.params import (
     check_names,
     listed_memories,
     load_parameters,
+    only_named,
+    told_name,
     usual_parameters,
+    with_name,
 )
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
@@ -180,9 +181,9 @@ class Workspace:
         """
         parameters = self.parameters
         models = self._open.enter_context(open_models(parameters, conversation.id))
-        arm = Arm(memory="light", retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
+        arm = memory_arm(Light.name, parameters)
         try:
-            return read_light(conversation, light_settings(arm, parameters), parameters, models)
+            return read_shared(Light.build(given_to(arm, parameters, models)), conversation, parameters, models)
         except ModelError as error:
             print(f"– LIGHT could not read {conversation.id}: {error.reason}")
             return None
@@ -355,12 +356,15 @@ def _parameters(values: Mapping[str, Any]) -> RunParameters:
 
 def _rooted(parameters: RunParameters) -> RunParameters:
     """With relative paths, which count from the repository's top folder, as seen from where this process is."""
-    names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode", "meme")
-    given = {name: value for name in names if (value := parameters[name]) and not Path(value).is_absolute()}
-    by_name = {*EVOLVING, *ADAPTERS}.issuperset(listed_memories(parameters.own_memory))
-    if by_name or parameters.own_memory.startswith(PROCESS):  # no file
-        given.pop("own_memory", None)
-    rooted = {name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
+    names = ("run", "data", "models", "authors", "prompts", "memorycode", "meme")
+    given = {name: parameters[name] for name in names}
+    own = parameters.own_memory
+    if not (only_named(own) or own.startswith(PROCESS)):  # a file
+        given["own_memory"] = listed_memories(own)[0]
+    changed = {name: value for name, value in given.items() if value and not Path(value).is_absolute()}
+    rooted = {name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in changed.items()}
+    if "own_memory" in rooted:
+        rooted["own_memory"] = with_name(rooted["own_memory"], told_name(own))
     return parameters.model_copy(update=rooted)
 
 

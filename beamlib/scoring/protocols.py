@@ -40,7 +40,6 @@ from beamlib.errors import UserError
 from beamlib.files import MOST_MENDED, mend_json
 from beamlib.scoring.event_ordering import OrderScores, is_order_nugget, order_scores, released_order
 from beamlib.scoring.records import Alignment, Judgement
-from beamlib.scoring.replies import first_bracketed
 
 NOT_COMPUTABLE = "not computable from this source"
 """Begins the reason where a published judgement lacks what a protocol needs: nothing failed."""
@@ -244,12 +243,23 @@ def released_reply(reply: str) -> Any:
         try:
             return json.loads(body)
         except json.JSONDecodeError:
-            return json.loads(first_bracketed(body))
+            return json.loads(_first_bracketed(body))
     except (ValueError, RecursionError):
         mended = mend_json(text, MOST_MENDED)
         if mended == "":
             raise ValueError("nothing that could be JSON") from None
         return mended
+
+
+def _first_bracketed(text: str) -> str:
+    """Return the text from the first `{` to the next `}`, or `[` to `]`, whichever begins first; empty without any."""
+    spans = []
+    for opening, closing in ("{}", "[]"):
+        start = text.find(opening)
+        end = text.find(closing, start) if start >= 0 else -1
+        if end >= 0:
+            spans.append((start, end + 1))
+    return text[slice(*min(spans))] if spans else ""
 
 
 def released_score(reply: str) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from beam_run.arguments import RESULTS, Json
+from beamlib.commands.options import RESULTS, Json
 from beamlib.data.published import Paper
 from beamlib.files import to_json
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from beam_field.results import folder_name
-from beam_run.dry_run import CallTally
-from beam_run.estimate import build_estimate, rehearsed_roster, stored_means
+from beamlib.commands.dry_run import CallTally
+from beamlib.commands.estimate import build_estimate, rehearsed_roster, stored_means
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load_questions

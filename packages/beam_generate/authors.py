@@ -16,6 +16,7 @@ from beamlib.llm.model import OFFLINE_NAME, Completion, Model, Prompt
 from beamlib.llm.prompts import Prompts, prompt_file, prompt_ids
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, Mode, StoredModel
+from beamlib.plugins import plugins
 
 _OTHER_BENCHMARKS = ("memorycode_", "meme_")
 """First part of the ids of prompts that write dialogues for other benchmarks."""
@@ -112,9 +113,7 @@ class GenerationModels:
 
 def offline_author(story: Story) -> Model:
     """Return the offline author of a story."""
-    from beam_offline.author.author import OfflineAuthor  # its packages take a second to import
-
-    return OfflineAuthor(story)
+    return plugins().authors().offline_author(story)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beam_run.arguments import DATA, Calls, MaxCost, Models, Prompts, Settings, Sizes, listed, named_settings
+from beamlib.commands.options import DATA, Calls, MaxCost, Models, Prompts, Settings, Sizes, listed, named_settings
 
 
 def generate(

@@ -145,7 +145,7 @@ def run_generate(
         config = replace(config, confirmed=confirm_calls(estimate, config.check_keys, config.confirmed))
     started = time.monotonic()
     print(f"author: {config.names}")
-    with guard_run(out, config.models):
+    with guard_run(out, config.models, calls=config.calls):
         worked = generate_all(specs, out, config, first.workers)
     for folder, done in worked.items():
         counts = {stage: len(rows) for stage, rows in repairs_of(folder).items() if rows}

@@ -239,7 +239,7 @@ async def _ask_special(
         return [SPECIAL_LABELS[kind] for kind in SPECIALS if kind not in special[number]]
 
     def read(reply: Completion, _: int) -> ReadReply[None]:
-        for entry in read_objects(reply.text):
+        for entry in read_objects(reply.text, prompt.id):
             texts = next((texts for number, texts in special.items() if str(entry.get("batch")) == str(number)), {})
             fresh = {kind: plan_text.bullet_text(one_line(entry.get(kind))) for kind in SPECIALS if kind not in texts}
             if fresh.get("contradiction"):
@@ -296,7 +296,7 @@ async def make_subseeds(model: Model, story: Story, repairs: Repairs) -> list[Su
     }
 
     def read(reply: Completion, _: int) -> ReadReply[list[tuple[Seed, Timeline | None]]]:
-        entries = read_objects(reply.text)
+        entries = read_objects(reply.text, f"seeds_{story.strategy}")
         read_entries = [(read_seed(entry, story.topic.category), one_line(entry.get("timeline"))) for entry in entries]
         subseeds = [(seed, plan_text.read_timeline(timeline)) for seed, timeline in read_entries if seed is not None]
         if len(subseeds) >= count:

@@ -5,22 +5,22 @@ Each kind of reply has one parser. A reply that it cannot read is asked for agai
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
+
 from beam_generate.shapes import MainQuestion, Repairs, Style
 from beamlib.data.conversations import Seed
-from beamlib.files import MOST_MENDED, mend_json
+from beamlib.llm.json_replies import read_json
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.llm.prompts import prompt_file
 from beamlib.llm.retrying import UNDECIDED, ReadReply, ask, gather, read_decision
 
-Kind = type[list[Any]] | type[dict[Any, Any]]
+Kind = type[list[Any]] | type[dict[str, Any]] | type[BaseModel]
 
-_JSON = re.compile(r"\[\s*[\[{\"\]]|\{\s*[\"'}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REFUSAL = re.compile(
     r"\W*(?:(?:i[’']m |i am )?(?:very )?sorry\W+(?:but )?i (?:can[’']t|cannot|am unable|won[’']t)\b"
@@ -41,32 +41,16 @@ _LAST = 200
 _NUMBERING = re.compile(r"(?:[0-9]{1,3}[.)]|[-*•])[ \t]+")
 
 
-def reply_json(text: str, kind: Kind) -> Any:
-    """Return the JSON list or object in a reply, or None.
-
-    Text around it is skipped and small syntax errors are repaired. An object whose only value is a list counts as that
-    list, a list with one object as that object.
-    """
-    start = _JSON.search(text)
-    if start is None:
-        return None
-    try:
-        value = json.JSONDecoder().raw_decode(text, start.start())[0]
-    except (ValueError, RecursionError):
-        try:
-            value = mend_json(text[start.start() :], MOST_MENDED)
-        except ValueError:
-            return None
-    if kind is list and isinstance(value, dict) and len(value) == 1:
-        value = next(iter(value.values()))
-    if kind is dict and isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return value if isinstance(value, kind) else None
+def reply_json(text: str, kind: Kind, prompt: str = "") -> Any:
+    """Return the JSON list or object in a reply to a prompt, or None; for a model, the object that has its fields."""
+    schema: Any = list[Any] if kind is list else dict[str, Any] if kind is dict else kind
+    value = read_json(text, schema, strict=False, prompt=prompt)[0]
+    return value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
-def read_objects(text: str) -> list[dict[str, Any]]:
+def read_objects(text: str, prompt: str = "") -> list[dict[str, Any]]:
     """Return the objects of a reply's list; other entries are left out."""
-    return [entry for entry in reply_json(text, list) or [] if isinstance(entry, dict)]
+    return [entry for entry in reply_json(text, list, prompt) or [] if isinstance(entry, dict)]
 
 
 def one_line(value: object) -> str:
@@ -94,7 +78,7 @@ async def ask_json(model: Model, prompts: Sequence[Prompt], kind: Kind, repairs:
         problems: list[str] = []
 
         def read(reply: Completion, _: int) -> ReadReply[Any]:
-            value = reply_json(reply.text, kind)
+            value = reply_json(reply.text, kind, prompt.id)
             if value is None:
                 problems.append(f"no JSON {name}: {reply.text[:80]!r}")
             return value, complaint if value is None else None

@@ -42,7 +42,7 @@ async def new_topics(model: Model, domain: str, count: int, used: list[str], rep
     known = {name.casefold() for name in used}
 
     def read(reply: Completion, _: int) -> ReadReply[None]:
-        for entry in read_objects(reply.text):
+        for entry in read_objects(reply.text, prompt.id):
             seed = read_seed(entry, category)
             if seed is None or seed.title.casefold() in known:
                 repairs.note("titles", category, f"{json.dumps(entry, default=str):.120}", "dropped")

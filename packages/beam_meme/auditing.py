@@ -27,7 +27,7 @@ from beam_meme.drawing import Drawn, DrawnFact
 from beam_meme.telling import PARTS, USER, ToldSession, demand_of, prompts_of, says_phrase, tell_sessions, user_problem
 from beam_memorycode.bank import BankPart as StrictModel
 from beamlib.data.checked_json import show
-from beamlib.files import parse_json
+from beamlib.llm.json_replies import read_json
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, run
 from beamlib.llm.retrying import ReadReply, ask, gather
 
@@ -40,7 +40,6 @@ AuditCheck = Literal["value", "keyword", "conditional", "dependency", "contradic
 UNVERIFIED = "unverified"
 _WRITINGS = ("A first", "A second", "A third")
 _MOST_REPLY = 20_000  # characters
-_FENCE = re.compile(r"\A```\w*\n(.*)\n```\Z", re.DOTALL)
 _OUTSIDER = "the person"  # as `meme_third_person` calls the user
 _FIRST_PERSON = re.compile(r"\bI\b|\b(?:[Mm]y|[Mm]e|[Ww]e|[Oo]urs?|[Uu]s|[Mm]ine)\b")
 _REPAIRS: Mapping[str, str] = {
@@ -279,14 +278,8 @@ async def _ask_json(
     """Return the reply as `shape`, or after a second try the reason why it cannot be used."""
 
     def read(completion: Completion, _: int) -> ReadReply[Reply | str]:
-        text = completion.text.strip()
-        fenced = _FENCE.match(text)
-        try:
-            reply = (
-                shape.model_validate(parse_json(fenced[1] if fenced else text)) if len(text) <= _MOST_REPLY else None
-            )
-        except ValueError:
-            reply = None
+        text = completion.text
+        reply = read_json(text, shape, strict=True, prompt=prompt.id)[0] if len(text) <= _MOST_REPLY else None
         problem = "It is not the JSON object that is asked for." if reply is None else problem_in(reply)
         complaint = f"A first reply to this could not be used. {problem} Reply with the JSON object alone."
         return (problem, complaint) if reply is None or problem else (reply, None)

@@ -114,7 +114,7 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     writer = _Writer(order, endpoints, prompts)
     print(f"author: {writer.name}")
     record.write()
-    with guard_run(order.out, models):
+    with guard_run(order.out, models, calls=order.calls):
         told = writer.tell_all(drawn)
         quality = _quality(drawn, told) if "auditor" in endpoints else {}
         kept = [(plan, one) for plan, one in zip(drawn, told, strict=True) if not one.given_up]

@@ -14,19 +14,20 @@ from pydantic import BaseModel
 from beam_meme.episode_results import CONTEXTS, Meter, contexts_record, writable_answer
 from beam_meme.episodes import Episode, Phase, Round, episode_conversation
 from beam_meme.meme_memories import (
-    FILE_MEMORIES,
     OVER_SESSIONS,
     MemeMemory,
     arm_of,
     evolving_memory,
+    reads_sessions,
     session_search,
 )
 from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beamlib.data.conversations import Probe
-from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested, read_or_fail
+from beamlib.evaluate.answering import Asked, answers_to, ask_probes, ingested, read_or_fail
 from beamlib.evaluate.run_store import ANSWERS
 from beamlib.llm.model import ModelError, ModelRoles, Prompt, run
 from beamlib.memory import Memory
+from beamlib.memory.declared import kind_of
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.processes import at_once, tell
 from beamlib.run import Run
@@ -48,7 +49,7 @@ class _Reading:
     meter: Meter
     snapshots: list[Mapping[str, str]] = field(default_factory=list)
 
-    def ask(self, phase: Phase, memory: Memory | Oracle | ModelError) -> list[Asked]:
+    def ask(self, phase: Phase, memory: Memory | ModelError) -> list[Asked]:
         """Put the questions of a round over what is recalled; recalling counts as retrieval, not as reading."""
         asked = self.episode.rounds[phase]
         probes = probes_of(self.episode, asked)
@@ -102,12 +103,12 @@ def run_episode(
     meter = Meter()
     metered = meter.roles(roster)
     reading = _Reading(episode, meter)
-    if memory in FILE_MEMORIES:
+    if reads_sessions(memory):
         asked = [one for _, own in _evolving(reading, memory, parameters, metered) for one in own]
     else:
         asked = [one for _, own in _plain(reading, memory, parameters, metered, evidence or {}) for one in own]
     # Over the whole conversation the first call warms the prefix of the others.
-    warm = memory == "full-context"
+    warm = kind_of(memory).whole
     with meter.at("answer"):
         answers = run(answers_to(asked, metered.reader_of(memory), warm=warm, counter=parameters.counter))
     contexts = {one.probe.id: one.recollection.context for one in asked}

@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from pydantic import BaseModel, StrictBool
 from tqdm import tqdm
 
 from beam_generate.seeds import general_domains, make_story
@@ -39,6 +40,7 @@ from beamlib.data.checked_json import show
 from beamlib.data.conversations import Role
 from beamlib.errors import UserError
 from beamlib.files import parse_json, read_text
+from beamlib.llm.json_replies import read_json
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.llm.retrying import ReadReply, ask, gather
 from beamlib.params import RunParameters, usual_parameters
@@ -58,7 +60,6 @@ NEAREST = 10
 """Fillers that are judged for a sentence, of either kind of nearness."""
 
 _WORD = re.compile(r"\w+")
-_OBJECT = re.compile(r"\{[^{}]*\}")
 _FIRST_PERSON = frozenset({"i", "my", "mine", "me", "we", "our", "ours", "us"})
 _POSSESSIVE = frozenset({"my", "our"})
 _BETWEEN = 2  # words between "my" and the thing, as in "my usual weekly plan"
@@ -212,16 +213,18 @@ async def _judge(model: Model, prompt: Prompt) -> Conflict | None:
     return next((one for one in CONFLICTS if verdict[one]), None)
 
 
+class _ConflictReply(BaseModel):
+    """The reply to `meme_filler_conflict`."""
+
+    contradiction: StrictBool
+    alternative: StrictBool
+    confusion: StrictBool
+
+
 def read_verdict(text: str) -> dict[str, bool] | None:
-    """The last JSON object of a reply that says true or false of all three conflicts, None without one."""
-    for found in reversed(_OBJECT.findall(text)):
-        try:
-            value = parse_json(found)
-        except ValueError:
-            continue
-        if all(isinstance(value.get(one), bool) for one in CONFLICTS):
-            return {one: value[one] for one in CONFLICTS}
-    return None
+    """The verdict of a reply on all three conflicts, None without one."""
+    reply, _ = read_json(text, _ConflictReply, strict=True, prompt=CONFLICT)
+    return {one: getattr(reply, one) for one in CONFLICTS} if reply else None
 
 
 LEAST, MOST = 1_500, 4_000

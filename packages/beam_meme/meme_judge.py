@@ -7,29 +7,23 @@ more; then its question is unscored, never a zero.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from beam_meme.episode_gold import EpisodeGold, MemeGold
-from beamlib.files import mend_json, parse_json
+from beamlib.llm.json_replies import read_json
 from beamlib.llm.model import Completion, Model, ModelRoles, Prompt, run
 from beamlib.llm.retrying import gather
 from beamlib.run import Run
-from beamlib.scoring.replies import ParsedReply, ask_parsed, first_bracketed
+from beamlib.scoring.replies import ParsedReply, ask_parsed
 
 BY_CONTAINMENT = "containment"
 """Stands for the judge of exact recall."""
 
-_MOST_MENDED = 2_000  # characters; a verdict and its reason have hundreds
 _MOST_KEPT = 1_000  # characters of a reason, which is to be one sentence
-_ONE, _EACH = TypeAdapter(bool), TypeAdapter(tuple[bool, ...])
-_FENCE = re.compile(r"\A```\w*")
-_START = re.compile(r"\{\s*[\"']?(?:pass|present|reason)\b")
-_A_VERDICT = re.compile(r"[{,\n][ \t]*[\"']?(?:pass|present)[\"']?\s*:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +161,7 @@ async def _verdict(one: ToJudgeMeme, judge: Model) -> MemeVerdict:
     if one.gold.task == "exact_recall":
         return _exact(one, one.answer)
     prompt = _prompt(one, one.answer)
-    found = await ask_parsed(judge, prompt, _reader(one.gold))
+    found = await ask_parsed(judge, prompt, _reader(one.gold, prompt.id))
     return _judged(one, one.answer, found, judge.name)
 
 
@@ -208,48 +202,45 @@ class _Decided:
     reason: str
 
 
-def _reader(gold: MemeGold) -> Callable[[Completion], tuple[_Decided | None, str]]:
-    """Reads a reply: what it decides and an empty reason, or None and the reason why it decides nothing."""
-    key, wanted = ("present", len(gold.values)) if gold.task == "aggregation" else ("pass", 1)
+def _spelled(value: Any) -> Any:
+    """A text that is nothing but true or false, as what it says."""
+    return {"true": True, "false": False}.get(value.strip().casefold(), value) if isinstance(value, str) else value
+
+
+_Verdict = Annotated[StrictBool, BeforeValidator(_spelled)]
+
+
+class _PassReply(BaseModel):
+    """The reply to the judge's prompts of all tasks but aggregation."""
+
+    verdict: _Verdict = Field(alias="pass")
+    reason: Any = ""
+
+
+class _PresentReply(BaseModel):
+    """The reply to the judge's prompt of aggregation."""
+
+    verdict: list[_Verdict] = Field(alias="present")
+    reason: Any = ""
+
+
+def _reader(gold: MemeGold, prompt: str = "") -> Callable[[Completion], tuple[_Decided | None, str]]:
+    """Reads a reply to a prompt: what it decides and an empty reason, or None and the reason why it decides nothing."""
+    schema: type[_PassReply | _PresentReply] = _PresentReply if gold.task == "aggregation" else _PassReply
 
     def read(completion: Completion) -> tuple[_Decided | None, str]:
-        if len(_A_VERDICT.findall(completion.text)) > 1:
-            return None, "the judge's reply has two verdicts"
-        for value in _objects(completion.text):
-            found = _verdicts(value, key)
-            if found is not None and len(found) != wanted:
-                return None, f"the judge's reply decides on {len(found)} values where there are {wanted}"
-            if found is not None:
-                reason = value.get("reason")
-                return _Decided(found, " ".join(reason.split())[:_MOST_KEPT] if isinstance(reason, str) else ""), ""
-        return None, f"the judge's reply holds no object with a verdict in '{key}'"
+        cut, who = completion.finish_reason == "length", "the judge's reply"
+        reply, why = read_json(completion.text, schema, strict=True, who=who, what="verdict", prompt=prompt, cut=cut)
+        if reply is None:
+            return None, why
+        verdicts = tuple(reply.verdict) if isinstance(reply, _PresentReply) else (reply.verdict,)
+        if isinstance(reply, _PresentReply) and len(verdicts) != len(gold.values):
+            return None, f"{who} decides on {len(verdicts)} values where there are {len(gold.values)}"
+        return _Decided(
+            verdicts, " ".join(reply.reason.split())[:_MOST_KEPT] if isinstance(reply.reason, str) else ""
+        ), ""
 
     return read
-
-
-def _verdicts(value: Any, key: str) -> tuple[bool, ...] | None:
-    """What an object holds under `key`, None where that is no verdict."""
-    if not isinstance(value, dict):
-        return None
-    try:
-        return _EACH.validate_python(value.get(key)) if key == "present" else (_ONE.validate_python(value.get(key)),)
-    except ValidationError:
-        return None
-
-
-def _objects(reply: str) -> Iterator[Any]:
-    """What the reply may mean: the whole of it, the first object in it, and what can be made of that."""
-    start = _START.search(reply)
-    rest = reply[start.start() :] if start else ""
-    for text, mended in (
-        (_FENCE.sub("", reply.strip()).removesuffix("```"), False),
-        (first_bracketed(rest), False),
-        (rest, True),
-    ):
-        try:
-            yield mend_json(text, _MOST_MENDED) if mended else parse_json(text)
-        except ValueError:
-            continue
 
 
 def _judged(one: ToJudgeMeme, answer: str, found: ParsedReply[_Decided], judge: str) -> MemeVerdict:

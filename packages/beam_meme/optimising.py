@@ -1,6 +1,6 @@
 """Optimise a prompt of MEME on a training split of episodes with DSPy's SIMBA (optional extra `dspy`).
 
-The answer prompt is varied over the contexts of a run, so that nothing else changes. The ingest prompt of `md-flat` is
+The answer prompt is varied over the contexts of a run, so that nothing else changes. The ingest prompt of `MdFlat` is
 varied over whole episodes: each try reads the sessions anew. The model of the role `memory` works by the prompt and
 proposes rules, the judge scores. All calls go through the run's call store, priced; a second run replays them.
 """
@@ -18,23 +18,23 @@ from beam_meme.episode_results import CONTEXTS
 from beam_meme.episode_running import ANSWER_PROMPT, probes_of
 from beam_meme.episodes import episode_conversation
 from beam_meme.meme_judge import judge_memories, question_to_judge
-from beam_meme.meme_memories import MemeMemory, evolving_memory
+from beam_meme.meme_memories import evolving_memory
 from beam_meme.task import Meme
 from beam_memories.evolving.evolving_memory import sessions_of
-from beam_memories.evolving.md_flat import INGEST
+from beam_memories.evolving.md_flat import INGEST, MdFlat
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.runner import plan_scoring, plan_task
 from beamlib.evaluate.task import Unit
 from beamlib.files import parse_json, to_json, write_json, write_text
-from beamlib.llm.client import Route, describe_tools, forwarded_step
+from beamlib.llm.client import Route, forwarded_step
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, attempt_all, run
 from beamlib.llm.prompts import read_overrides
+from beamlib.llm.reply_body import describe_tools
 from beamlib.params import RunParameters
 from beamlib.run import Run
 
 ROUTE: Route = "chat/completions"
-MD_FLAT: MemeMemory = "md-flat"
 _FILES = {"answer": (ANSWER_PROMPT, "<context>"), "ingest": (INGEST, "<date>")}
 """Of what can be optimised: the prompt's id, and the tag that its instructions end before."""
 
@@ -72,7 +72,7 @@ def optimise_prompt(
     """Write the optimised prompt into the folder `out`, which `--prompts` takes, and the split beside it.
 
     Args:
-        memory: The memory of the run whose contexts are answered from. The ingest prompt is that of `md-flat`.
+        memory: The memory of the run whose contexts are answered from. The ingest prompt is that of `MdFlat`.
         which: The answer prompt, or the ingest prompt.
 
     Returns:
@@ -153,7 +153,7 @@ def _answering(
 def _ingesting(
     task: Meme, parameters: RunParameters, search: Search, settings: Run, roster: ModelRoles
 ) -> tuple[_Program, _Split]:
-    """An example is an episode: `md-flat` reads its sessions, and its questions after the change are answered."""
+    """An example is an episode: `MdFlat` reads its sessions, and its questions after the change are answered."""
     import dspy
 
     units = plan_task(task, parameters, [], quiet=True).units
@@ -178,7 +178,7 @@ def _ingesting(
 
 def _read_and_answer(unit: Unit, ingest: Any, settings: Run, roster: ModelRoles) -> dict[str, str | None]:
     """Read all sessions of an episode, then answer the questions after the change; None for a failed call."""
-    keeper = evolving_memory(MD_FLAT, _PredictedModel(roster.memory, ingest), settings)
+    keeper = evolving_memory(MdFlat.name, _PredictedModel(roster.memory, ingest), settings)
     asked = unit.asked.rounds["after"]
     for session in sessions_of(episode_conversation(unit.asked, asked.sessions)):
         keeper.read_session(session)
@@ -191,7 +191,7 @@ def _read_and_answer(unit: Unit, ingest: Any, settings: Run, roster: ModelRoles)
         )
         for probe in probes_of(unit.asked, asked)
     ]
-    replies = attempt_all(roster.reader_of(MD_FLAT), prompts)
+    replies = attempt_all(roster.reader_of(MdFlat.name), prompts)
     return {
         prompt.about: reply.text if isinstance(reply, Completion) else None
         for prompt, reply in zip(prompts, replies, strict=True)

@@ -20,7 +20,7 @@ from beam_meme.episode_results import CONTEXTS, EpisodeContexts, total_spent
 from beam_meme.episode_running import ANSWER_PROMPT, answer_episode
 from beam_meme.episodes import VARIANTS
 from beam_meme.meme_judge import MemeVerdict, judge_memories, question_to_judge
-from beam_meme.meme_memories import MEME_MEMORIES, OVER_SESSIONS, MemeMemory
+from beam_meme.meme_memories import CEILING, OVER_SESSIONS, MemeMemory, meme_memories
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.jobs import AnyArm
@@ -43,10 +43,10 @@ _EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 class Meme(Task):
     """MEME: does a memory know what changed, what depends on it, and what is to be forgotten?"""
 
-    name = "meme"
+    name = parameter = "meme"
     title = "MEME"
     unit_name = "episode"
-    ceiling = "gold-facts"
+    ceiling = CEILING
     batch = 4  # a memory's calls wait in line
     prompts = (ANSWER_PROMPT,)
     judge_prompts = tuple(name for name in prompt_ids() if name.startswith("meme_judge_"))
@@ -54,7 +54,7 @@ class Meme(Task):
         "beam_memories.evolving",
         *(f"beam_meme.{name}" for name in ("episode_results", "episode_running", "episodes", "meme_memories")),
     )
-    judge_code = ("beam_meme.meme_judge", "beam_offline")
+    judge_code = ("beam_meme.meme_judge", "beam_offline", "beam_generate.read_facts")
     records: ClassVar[Mapping[str, type[BaseModel]]] = {
         ANSWERS: Answer,
         CONTEXTS: EpisodeContexts,
@@ -75,7 +75,7 @@ class Meme(Task):
 
     def all_arms(self) -> Sequence[MemeMemory]:
         """The memories."""
-        return MEME_MEMORIES
+        return meme_memories()
 
     def count(self, unit: Unit, arm: AnyArm) -> int:
         """The questions of both rounds."""

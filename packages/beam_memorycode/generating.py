@@ -185,7 +185,7 @@ def generate_dialogues(order: GenerateOptions) -> list[int]:
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write()
     write_json(order.out / TOPICS, topics_json())
-    with guard_run(order.out, models):
+    with guard_run(order.out, models, calls=order.calls):
         written, failures = _write_all(order, endpoint, prompts, pending, record)
     print(
         f"{order.out / DATASET}: {len(written)} dialogue(s) written, {len(requests) - len(pending)} there before, "

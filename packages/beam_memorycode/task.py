@@ -48,7 +48,7 @@ _SHARED_STORE = "shared"
 class MemoryCode(Task):
     """MemoryCode: is code written by the instructions that a mentor gave over many sessions?"""
 
-    name = "memorycode"
+    name = parameter = "memorycode"
     title = "MemoryCode"
     unit_name = "dialogue"
     batch = 8  # most dialogues have few calls
@@ -86,9 +86,9 @@ class MemoryCode(Task):
             return super().settings(arm, parameters)
         return settings_of(parameters, ("retriever", "encoder", "splade") if arm == "retrieval" else ())
 
-    def prompts_of(self, arm: AnyArm) -> tuple[str, ...]:
+    def prompts_of(self, arm: AnyArm, parameters: RunParameters) -> tuple[str, ...]:
         """Return the reader's prompt of a setup, and those of its memory."""
-        return (SETUP_PROMPTS[arm], *super().prompts_of(arm))
+        return (SETUP_PROMPTS[arm], *super().prompts_of(arm, parameters))
 
     def merge_shared(self, work: Sequence[tuple[Unit, Sequence[AnyArm]]]) -> Sequence[tuple[Unit, Sequence[AnyArm]]]:
         """Move prompts that do not depend on the dialogue into a unit of their own, where each is asked once."""

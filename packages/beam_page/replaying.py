@@ -18,6 +18,7 @@ from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, 
 from beamlib.files import to_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import ModelError
+from beamlib.memory.declared import kind_of
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import parse_parameters
 from beamlib.run import Run
@@ -56,8 +57,8 @@ def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -
     contexts: Remade = {}
     groups: dict[str, list[StoredArm]] = {}
     for arm in arms:
-        if arm.arm is None or arm.arm.memory == "own" or arm.arm.retriever == "hybrid-beam":
-            reason = OWN if arm.arm and arm.arm.memory == "own" else HYBRID_BEAM_REMOVED
+        if arm.arm is None or kind_of(arm.arm.memory).outside or arm.arm.retriever == "hybrid-beam":
+            reason = OWN if arm.arm and kind_of(arm.arm.memory).outside else HYBRID_BEAM_REMOVED
             contexts[arm.series] = {probe.id: reason for probe in loaded.probes} if arm.arm else {}
         elif arm.manifest:
             groups.setdefault(to_json([arm.part, recorded_parameters(arm.manifest)]), []).append(arm)
@@ -109,7 +110,7 @@ def replay_question(run: RunFolder, arm: StoredArm, probe_id: str) -> Iterator[s
     Raises:
         UserError: A call is missing, or the memory is the user's own.
     """
-    if arm.arm is None or arm.arm.memory == "own":
+    if arm.arm is None or kind_of(arm.arm.memory).outside:
         raise UserError(f"{arm.folder}: {OWN if arm.arm else 'an imported run is not replayed'}.")
     source = run.sources.get(probe_id.rpartition("-")[0])
     if source is None:

@@ -11,10 +11,10 @@ from typing import Any
 from beam_generate.of_run import GenerationOfRun, config_of
 from beam_memories.own_memory import available_memories
 from beam_memories.programs import memory_place
-from beam_run.arguments import Endpoints, check_run_name
-from beam_run.costs import Estimate
-from beam_run.estimate import estimate, save_estimate
 from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run, with_consent
+from beamlib.commands.costs import Estimate
+from beamlib.commands.estimate import estimate, save_estimate
+from beamlib.commands.options import Endpoints, check_run_name
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data
@@ -23,7 +23,8 @@ from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import ensure_keys
 from beamlib.llm.endpoints import ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import EVOLVING, GENERATED, RunParameters, listed_memories, load_parameters, preset_values
+from beamlib.memory.declared import named_memories
+from beamlib.params import GENERATED, RunParameters, listed_memories, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
 from beamlib.run import Run
@@ -144,7 +145,8 @@ def plan(job: MainJob, place: Path) -> RunPlan:
     ]  # fmt: skip
     own = available_memories(places["own_memory"], runs[0].memory_timeout, models)
     runs = [run.model_copy(update={"own_memory": own}) for run in runs]
-    shown = ",".join(memory for memory in listed_memories(own) if memory not in EVOLVING)  # those are BEAM's alone
+    beams = named_memories(outside=False)  # those are BEAM's alone
+    shown = ",".join(memory for memory in listed_memories(own) if memory not in beams)
     for run in runs:  # an encoder that cannot be had should show before anything is done
         for arm in arms_of(run, experiments(run)):
             if arm.retriever:

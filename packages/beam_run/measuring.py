@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beam_run.arguments import Csv, Json, Long, Sizes, SkipBroken, listed, listed_numbers
+from beamlib.commands.options import Csv, Json, Long, Sizes, SkipBroken, listed, listed_numbers
 from beamlib.errors import UserError
 
 if TYPE_CHECKING:

@@ -117,7 +117,7 @@ def _print_estimate(work: Workspace, *experiments: str) -> None:
     if not work.parameters.models_file:
         print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
         return
-    from beam_run.estimate import estimate
+    from beamlib.commands.estimate import estimate
 
     print(estimate(work.parameters, arms_of(work.parameters, experiments), quiet=True).render())
     work.say_unconfirmed()

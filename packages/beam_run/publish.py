@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
+
 from beam_memories.transformer import HUB_NAME, HUB_OFFLINE
 from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import (
     CLAIMED,
+    FROM_ARCHIVE,
     RECORDS,
     Manifest,
     differing_claim,
@@ -24,12 +27,13 @@ from beamlib.evaluate.arm_folder import (
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
-from beamlib.files import make_folder, sha256_of_file, temporary_folder, to_json
+from beamlib.files import make_folder, read_json, sha256_of_file, temporary_folder, to_json, write_text
 from beamlib.llm.call_store import CallStore
-from beamlib.llm.endpoints import MODELS, key_variables
+from beamlib.llm.endpoints import MODELS, key_variables, load_models
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import ADAPTERS, parse_parameters
+from beamlib.memory.declared import named_memories
+from beamlib.params import parse_parameters
 from beamlib.run import Run
 from beamlib.settings import HYBRID_BEAM_REMOVED
 
@@ -39,7 +43,7 @@ def publish(run: Path, archive: Path) -> str:
 
     The offline stand-in's replies are not stored: `verify` computes them again.
     """
-    used = key_variables(*run.rglob(MODELS))
+    used = key_variables(*(path for path in run.rglob(MODELS) if not _from_archive(run, path.parent)))
     searched = refuse_keys(run.rglob("*"), used)
     extra: dict[str, Path] = {}
     offline = False
@@ -108,6 +112,25 @@ def verify(archive: Path, data: Path | None) -> str:
             f"{archive}: it holds calls but no run to replay; export a folder that run_all.sh has finished."
         )
     return "\n".join([f"{archive}: every hash agrees; {described(summary)}", *lines])
+
+
+def _from_archive(run: Path, part: Path) -> bool:
+    """Tell whether all of a part came from an archive: its models file may name any variable."""
+    listed = read_json(run / FROM_ARCHIVE) if (run / FROM_ARCHIVE).exists() else {}
+    manifests = [path.relative_to(run).as_posix() for path in part.glob("*/manifest.json")]
+    return bool(manifests) and all(name in listed for name in manifests)
+
+
+def _keyless(models: Path) -> Path:
+    """Take the names of keys' variables out of an unpacked models file: a replay has no use for a key."""
+    values = load_models(models).model_dump(mode="json", exclude_unset=True)
+    readers = list(values["readers"].values())
+    overrides = [own for reader in readers for own in reader.get("methods", {}).values()]
+    roles = [values[role] for role in values if role not in ("readers", "authors") and values[role]]
+    for endpoint in (*readers, *overrides, *roles, *values.get("authors", {}).values()):
+        endpoint.pop("key_variable", None)
+    write_text(models, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+    return models
 
 
 @contextmanager
@@ -189,7 +212,7 @@ def _claims(
 def _why_not_replayed(published: Manifest) -> str:
     """Say why this version cannot replay an arm; empty if it can."""
     arm = published.settings["arm"]
-    if arm["target"] not in (None, *ADAPTERS):
+    if arm["target"] not in (None, *named_memories()):
         return "the user's own memory, whose code is in no archive"
     return HYBRID_BEAM_REMOVED if arm.get("retriever") == "hybrid-beam" else ""
 
@@ -207,7 +230,7 @@ def _run(part: Path, replay: Path, data: Path, published: Manifest) -> Run:
         **recorded_parameters(published),
         "data": str(data),
         "run": str(replay),
-        "models": str(part / MODELS) if recorded.get("models") else "",
+        "models": str(_keyless(part / MODELS)) if recorded.get("models") else "",
         "prompts": str(part / "prompts") if recorded.get("prompts") else "",
         "calls": "replay",
         "conversations": len(published.conversations),

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from beam_run.estimate import estimate_plan
+from beamlib.commands.estimate import estimate_plan
 from beamlib.confirmation import Priced
 from beamlib.errors import UserError
 from beamlib.evaluate.runner import run_task
@@ -105,13 +105,19 @@ class Suite:
         runs = [with_consent(run, confirmed, models) if run.models_file else run for run in self.runs]
         return replace(self, runs=runs)
 
-    def ask(self) -> None:
-        """Ask the models what the notebook shows, in all backbones; what is on file is not asked again."""
-        study = study_of(self.name)
+    def ask(self) -> list[str]:
+        """Ask the models what the notebook shows, in all backbones; what is on file is not asked again.
+
+        Returns:
+            The arms of which every answer failed.
+        """
+        study, failed = study_of(self.name), list[str]()
         for run in self.runs if self.shown.models_file else ():
             for plan in study.shown_plans(run).values():
                 run_task(plan, command=_command(plan, self.settings))
                 plan.task.finish(plan)
+                failed += plan.without_answer()
+        return failed
 
 
 def with_consent(run: Run, confirmed: bool, models: str = "") -> Run:
@@ -151,11 +157,11 @@ def _estimates(name: str, runs: Sequence[Run]) -> dict[str, Priced]:
 
 def _command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
     """The shell command that records what a replay misses."""
-    from beam_run.task_options import TaskOptions, task_recording_command
+    from beamlib.commands.task_runs import TaskOptions, task_recording_command
 
     given, variant = plan.run.given, getattr(plan.task, "variant", "")
     options = TaskOptions(
-        data=Path(given[plan.task.name]),
+        data=Path(given[plan.task.parameter]),
         folder=plan.run.folder,
         variant=variant,
         arms=list(plan.arms),

@@ -13,8 +13,6 @@ from textwrap import shorten
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_run.cost_table import costs_in_words
-from beam_run.estimate import start_estimate
 from beam_run.executing import (
     EVALUATION,
     FIELD_NOTEBOOKS,
@@ -28,16 +26,19 @@ from beam_run.executing import (
     preflight,
 )
 from beam_run.job import MainJob, RunPlan, confirm, plan
+from beamlib.commands.cost_table import costs_in_words
+from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.kept_settings import keep_settings, kept_files
 from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.task import refuse_unscored
 from beamlib.files import temporary_folder
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
-from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
+from beamlib.params import RunParameters, only_named
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
 from beamlib.run import PUBLISHED
@@ -62,10 +63,12 @@ def run(job: MainJob, step: str = "") -> None:
         models = planned.runs[0].models_file
         saved = str(models.save(planned.folder)) if models and job.endpoints.base_url else ""
     planned = planned.agreed(confirmed, saved)
-    with guard_run(planned.folder, models, planned.authors):
+    unscored: list[str] = []
+    with guard_run(planned.folder, models, planned.authors, calls=planned.runs[0].calls):
         for name, work in STEPS.items():
             if step in ("", name):
-                work(job, planned)
+                unscored += work(job, planned) or ()
+    refuse_unscored(unscored, planned.folder)
 
 
 def _announce(job: MainJob, planned: RunPlan) -> None:
@@ -79,7 +82,7 @@ def _announce(job: MainJob, planned: RunPlan) -> None:
     if planned.runs[0].generation.authors and not planned.generated:
         where = planned.runs[0].data
         console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
-    if not {*EVOLVING, *ADAPTERS}.issuperset(listed_memories(planned.runs[0].own_memory)):
+    if not only_named(planned.runs[0].own_memory):
         console.print("     the estimate does not include calls of your own memory; --max-cost bounds them")
     for line in preflight(PARAMS):
         console.print(f"     parameters {line}", style="dim")
@@ -114,8 +117,13 @@ def conversations(job: MainJob, planned: RunPlan) -> None:
     console.print(f"  generated {new} of {all_of_them} conversations in {took}{there}")
 
 
-def evaluation(job: MainJob, planned: RunPlan) -> None:
-    """Answer and judge each tier with all memories, then evaluate the other benchmarks."""
+def evaluation(job: MainJob, planned: RunPlan) -> list[str]:
+    """Answer and judge each tier with all memories, then evaluate the other benchmarks.
+
+    Returns:
+        The arms that were asked and have no scored answer, with the tier or benchmark.
+    """
+    unscored: list[str] = []
     with one_cluster():
         for run in planned.runs:
             console.print(f"\n{run.label}", style="bold")
@@ -126,11 +134,24 @@ def evaluation(job: MainJob, planned: RunPlan) -> None:
             if run.models_file and (costs := costs_in_words(run)):
                 print(costs)
             seconds = f"{time.monotonic() - started:.0f} s"
-            console.print(f"  answered and judged in {seconds} (what was on file is not redone)")
+            failed = without_score(evaluated)
+            unscored += [f"{run.label}, {name}" for name in failed]
+            outcome = f"no scored answer of {', '.join(failed)}, after" if failed else "answered and judged in"
+            console.print(f"  {outcome} {seconds} (what was on file is not redone)")
             for line in unscored_lines(evaluated):
                 console.print(f"  {line}", style="red", markup=False)
     for suite in planned.suites:
-        suite.ask()
+        unscored += [f"{suite.title}, {name}" for name in suite.ask()]
+    return unscored
+
+
+def without_score(evaluated: Evaluation) -> list[str]:
+    """Name the arms of which every question that was asked is unscored."""
+    return [
+        name
+        for name, judgements in evaluated.judgements.items()
+        if (scores := score_run(judgements, evaluated.run.judging.protocol)).size and (scores["unscored"] != "").all()
+    ]
 
 
 def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
@@ -201,7 +222,7 @@ def page(job: MainJob, planned: RunPlan) -> None:
     put_together(job.name, planned)
 
 
-STEPS: Mapping[str, Callable[[MainJob, RunPlan], None]] = {
+STEPS: Mapping[str, Callable[[MainJob, RunPlan], list[str] | None]] = {
     "conversations": conversations,
     "evaluate": evaluation,
     "notebooks": notebooks,

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from beam_page.building import write_page
 from beam_page.run_folder import read_run
-from beam_run.arguments import check_run_name
 from beam_run.assembly import ALL, assemble_job
 from beam_run.job import RunPlan
 from beam_run.paper import Paper
+from beamlib.commands.options import check_run_name
 from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.places import ROOT, RUNS, from_root

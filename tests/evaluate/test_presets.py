@@ -14,10 +14,10 @@ import yaml
 
 import beamlib
 from beam_generate.of_run import config_of
-from beam_run.arguments import Endpoints
-from beam_run.estimate import estimate
 from beam_run.job import MainJob
 from beam_run.steps import run
+from beamlib.commands.estimate import estimate
+from beamlib.commands.options import Endpoints
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest
 from beamlib.evaluate.arms import Arm, arms_of, experiments
@@ -83,6 +83,16 @@ def test_a_window_is_never_more_than_the_endpoint_has(repo_root: Path, tmp_path:
         with pytest.raises(UserError, match=r"full_context_window.*must be 0 for the backbone's own window") as caught:
             loaded(repo_root, full_context_window=value)
         assert "\n" not in str(caught.value)
+
+
+def test_a_method_is_the_name_of_a_memory(repo_root: Path, tmp_path: Path) -> None:
+    models = models_file(tmp_path / "models.yaml", "http://127.0.0.1:9/v1", methods={"wiki": {"context_window": 9_000}})
+    assert Run.of(loaded(repo_root, models=str(models))).reader_role("wiki") == "reader:wiki"
+    models = models_file(tmp_path / "models.yaml", "http://127.0.0.1:9/v1", methods={"long": {"context_window": 9_000}})
+    with pytest.raises(
+        UserError, match=r"readers\.\w+\.methods' names 'long', which is no memory; name one of none, full"
+    ):
+        Run.of(loaded(repo_root, models=str(models)))
 
 
 @pytest.mark.usefixtures("one_worker")

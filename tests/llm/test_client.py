@@ -21,7 +21,7 @@ import pytest
 
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore, call_key
-from beamlib.llm.client import EndpointModel, describe_tools, tool_calls_json
+from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import (
     Completion,
@@ -35,6 +35,7 @@ from beamlib.llm.model import (
     run,
 )
 from beamlib.llm.prompts import Prompts
+from beamlib.llm.reply_body import describe_tools, tool_calls_json
 from beamlib.llm.stored_model import StoredModel
 from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
 
@@ -185,7 +186,8 @@ def chat(**message: Any) -> dict[str, Any]:
 def test_odd_bodies_and_broken_replies_are_retried(body: Any) -> None:
     with ScriptedServer(in_turn(Answer(body), Answer(chat(content="fine\ud800")))) as server:
         reply = run(model(server).complete(prompt()))
-        assert (reply.text, reply.finish_reason, reply.usage) == ("fine?", "stop", Usage())
+        assert (reply.text, reply.finish_reason) == ("fine?", "stop")
+        assert reply.usage.estimated and reply.usage.input_tokens > 9 and reply.usage.output_tokens > 0
         assert len(server.requests) == 2
 
 

@@ -284,7 +284,7 @@ LOOPS = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
         ("answer.md", BOTH + " {% macro m() %}{{ m() }}{% endmacro %}", r"answer\.md: .*not a valid template"),
         ("answer.md", BOTH + " {{ context }}" * 30, r"answer\.md: the text names 'context' more than 20 times"),
         ("answer.md", BOTH + " {{ " + "(" * 3_000 + ")" * 3_000 + " }}", r"answer\.md: .*not a valid template"),
-        ("answer.md", BOTH + "x" * 200_000, r"answer\.md: 200,0\d\d characters, more than"),
+        ("answer.md", BOTH + "x" * 200_000, r"answer\.md: more than the 200,000 characters"),
         ("answer.md", f"=== system ===\n{BOTH}", r"answer\.md: the text has the messages \['system'\]"),
         ("answer.md", f"Hello\n=== user ===\n{BOTH}", r"answer\.md: the text has the messages"),
         ("answer.md", f"=== user ===\n{BOTH}\n=== assistant ===\nSure.", r"messages \['user', 'assistant'\]"),

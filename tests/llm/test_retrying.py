@@ -21,8 +21,8 @@ from beamlib.llm.retrying import (
     ask,
     complete_lines,
     read_decision,
-    remove_thoughts,
 )
+from beamlib.llm.thoughts import CleanReply, clean_reply
 from scripted_server import Answer, ScriptedServer, completion
 
 Reply = tuple[str, str]
@@ -139,7 +139,7 @@ def test_thoughts_are_removed(form: str) -> None:
 
 
 def test_text_before_a_thought_stays_and_one_that_does_not_end_is_asked_again() -> None:
-    assert remove_thoughts("Sure.\n<think>June?</think>\nIt was in May.") == ("Sure.\nIt was in May.", False)
+    assert clean_reply("Sure.\n<think>June?</think>\nIt was in May.") == CleanReply("Sure.\nIt was in May.")
     result, sent = send("scratchpad_filter", ("<think>yes or no", "length"), ("yes", "stop"))
     assert isinstance(result, Completion) and result.text == "yes" and "shorter" in sent[1]
 
@@ -208,10 +208,10 @@ TEXT = st.text().map(lambda text: text.replace("<", "(").replace("[", "(").repla
 
 @given(thought=TEXT, answer=TEXT, form=st.sampled_from(THOUGHTS))
 def test_no_thought_reaches_the_answer_and_other_text_is_not_changed(thought: str, answer: str, form: str) -> None:
-    assert remove_thoughts(answer) == (answer, False)
+    assert clean_reply(answer) == CleanReply(answer)
     text = form.replace("June", thought).replace("{}", answer)
-    assert remove_thoughts(text)[0].strip() == answer.strip()
-    assert remove_thoughts(f"<think>{thought}") == ("", True)
+    assert clean_reply(text).text.strip() == answer.strip()
+    assert clean_reply(f"<think>{thought}") == CleanReply("", unfinished=True)
 
 
 # Decisions

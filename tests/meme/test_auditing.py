@@ -203,7 +203,7 @@ NO_AUDIT = (
     "Everything is fine.",
     "[]",
     '{"status": "ALL_PASS"}',
-    '{"issues": []} {"issues": []}',
+    '{"issues": []} {"issues": [{"fact": 1, "check": "value", "severity": "low"}]}',
     '{"issues": [], "issues": []}',
     '{"issues": [], "issue": [{"fact": 1}]}',
     '{"issues": [{"fact": 0, "check": "value", "severity": "low"}]}',

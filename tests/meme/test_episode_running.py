@@ -16,7 +16,7 @@ from beam_meme.episode_gold import episode_evidence
 from beam_meme.episode_results import EpisodeContexts, Meter
 from beam_meme.episode_running import ANSWER_PROMPT, run_episode
 from beam_meme.episodes import Line, episode_conversation
-from beam_meme.meme_memories import FILE_MEMORIES, MEME_MEMORIES, SessionSearch, arm_of
+from beam_meme.meme_memories import SessionSearch, arm_of, meme_memories, reads_sessions
 from beam_meme.task import Meme
 from beam_memories.evolving.evolving_memory import SessionRead
 from beam_offline import OfflineModel
@@ -156,7 +156,7 @@ def test_there_is_a_snapshot_after_each_session_and_the_last_of_a_round_is_final
     assert found.record.kept[2]["0.md"].startswith("2023/03/01 (Wed) 09:00")
 
 
-@pytest.mark.parametrize("memory", FILE_MEMORIES)
+@pytest.mark.parametrize("memory", [memory for memory in meme_memories() if reads_sessions(memory)])
 def test_the_first_round_does_not_change_what_a_memory_of_ours_keeps(
     memory: Any, parameters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,4 +329,4 @@ def test_names_of_memories_are_a_closed_set(parameters: Run) -> None:
         Meme().parse_arms(["../x"])
     with pytest.raises(UserError, match="the memory own needs a class of your own"):
         arm_of("own", parameters)
-    assert len(MEME_MEMORIES) == 14
+    assert len(meme_memories()) == 14

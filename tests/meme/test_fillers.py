@@ -200,7 +200,7 @@ def test_the_nearest_hold_the_words_of_the_sentence() -> None:
             f"Sure:\n```json\n{_verdict(alternative=True)}\n```",
             {**dict.fromkeys(CONFLICTS, False), "alternative": True},
         ),
-        (f"{_verdict(confusion=True)} or rather {_verdict()}", dict.fromkeys(CONFLICTS, False)),
+        (f"{_verdict(confusion=True)} or rather {_verdict()}", None),
         ('{"contradiction": false}', None),
         ('{"contradiction": "no", "alternative": false, "confusion": false}', None),
         ('{"contradiction": 0, "alternative": 0, "confusion": 0}', None),

@@ -14,7 +14,7 @@ import pytest
 from beam_meme.episode_files import write_episodes
 from beam_meme.optimising import Search, optimise_prompt, split_episodes
 from beam_meme.task import Meme
-from beam_run.task_options import TaskOptions, run_command, run_of
+from beamlib.commands.task_runs import TaskOptions, run_command, run_of
 from beamlib.errors import UserError
 from scripted_server import ScriptedServer
 from small_episodes import LOADED

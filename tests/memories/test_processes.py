@@ -41,22 +41,22 @@ def script(folder: Path, body: str, name: str = "memory.py") -> str:
 
 
 PLAIN = """
- reply = {"protocol": 1} if asked["method"] == "hello" else {}
+ reply = {"protocol": 2} if asked["method"] == "hello" else {}
  if asked["method"] == "recall": reply = eval(asked["question"])
- print(json.dumps(reply), flush=True)
+ print(json.dumps({"id": asked["id"], **reply}), flush=True)
 """
 
 ASKS = """
- reply = {"protocol": 1}
+ reply = {"id": asked["id"], "protocol": 2}
  if asked["method"] == "hello": api = asked["api"]
- if asked["method"] == "ingest": reply = {}
+ if asked["method"] == "ingest": reply = {"id": asked["id"]}
  if asked["method"] == "recall":
   body = json.dumps({"model": api["model"], "messages": [{"role": "user", "content": asked["question"]}]}).encode()
   request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body)
   request.add_header("Authorization", "Bearer " + os.environ["OPENAI_API_KEY"])
   found = json.loads(urllib.request.urlopen(request).read())
   kept = [name for name in ("SECRET_KEY", "OPENAI_API_KEY") if os.environ.get(name, "").startswith("sk-")]
-  reply = {"context": found["choices"][0]["message"]["content"] + str(kept), "message_ids": [0]}
+  reply = {"id": asked["id"], "context": found["choices"][0]["message"]["content"] + str(kept), "message_ids": [0]}
  print(json.dumps(reply), flush=True)
 """
 
@@ -106,10 +106,12 @@ def test_a_conversation_comes_in_batches_of_whole_pairs(example: Loaded) -> None
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (PLAIN.replace('"protocol": 1', '"protocol": 2'), "it speaks protocol 2, and this version speaks 1"),
-        (PLAIN.replace('{"protocol": 1}', "{}"), "it speaks protocol 0"),
-        (PLAIN.replace('{"protocol": 1}', '{"error": "no database"}'), "mine: no database"),
-        (" print('hello')\n", "Invalid JSON"),
+        (PLAIN.replace('"protocol": 2', '"protocol": 3'), "it speaks protocol 3, and this version speaks 2"),
+        (PLAIN.replace('{"protocol": 2}', "{}"), "it speaks protocol 0"),
+        (PLAIN.replace('{"protocol": 2}', '{"error": "no database"}'), "mine: no database"),
+        (' print(\'{"error": "no database"}\', flush=True)\n', "mine: no database"),
+        (" print('hello'); sys.exit()\n", "its process ended (exit code 0)"),
+        (PLAIN.replace('"id": asked["id"], ', '"id": "1", '), "with a wrong id"),
         (" sys.exit(3)\n", "its process ended (exit code 3)"),
         (" os.kill(os.getpid(), 9)\n", "its process ended (exit code 137)"),
     ],
@@ -130,7 +132,7 @@ def test_a_command_that_is_not_there_is_told(tmp_path: Path) -> None:
         ("{'message_ids': [0]}", "recall gave no context"),
         ("{'context': 'a', 'message_ids': [9999]}", "names message 9999"),
         ("{'context': 'a ' * 20_000}", "the reader accepts 10,000"),
-        ("'x' * 2**25", "more than 16,777,216 bytes"),
+        ("{'context': 'x' * 2**25}", "more than 16,777,216 bytes"),
         ("time.sleep(60)", "it took more than 1 seconds"),
     ],
 )

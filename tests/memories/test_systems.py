@@ -16,15 +16,16 @@ from system_replies import system_reply
 
 from beam_memories.own_memory import check_own_memory
 from beam_memories.programs import adapter_identity
-from beam_run.adapter_calls import RULES, count_adapters
-from beam_run.dry_run import CallTally
 from beam_run.publish import publish, verify
+from beamlib.commands.adapter_calls import call_rule, count_adapters
+from beamlib.commands.dry_run import CallTally
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.llm.call_store import CallStore, stored_calls
-from beamlib.params import ADAPTERS, load_parameters
+from beamlib.memory.declared import named_memories
+from beamlib.params import load_parameters
 from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
@@ -50,6 +51,8 @@ if __name__ == "__main__":
     evaluate(chosen, [arm for arm in experiments(chosen)["main"] if arm.memory == "own"], quiet=True)
     keep_settings(Run.of(chosen))
 """
+
+ADAPTERS = named_memories(outside=True)
 
 
 @pytest.fixture(params=ADAPTERS)
@@ -144,11 +147,12 @@ def test_what_it_will_call_is_in_the_estimate(name: str, tmp_path: Path, repo_ro
     chosen = load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path), models=str(models))
     arms, tally = (Arm(memory="own", target=name),), CallTally()
     count_adapters(tally, arms, example.conversation, len(example.probes), Run.of(chosen), {})
-    (step,) = tally
+    (step,), rule = tally, call_rule(arms[0])
+    assert rule is not None
     counts = tally[step]
     assert step == ("memory", f"{name}/chat")
-    assert (counts.pending, counts.held) == (RULES[name].calls * len(example.conversation.pairs), 0)
-    assert counts.input > counts.pending * RULES[name].tokens
+    assert (counts.pending, counts.held) == (rule.calls * len(example.conversation.pairs), 0)
+    assert counts.input > counts.pending * rule.tokens
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

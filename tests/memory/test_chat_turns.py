@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_offline import OfflineModel
-from beam_run.dry_run import REQUEST_TOKENS, input_tokens
+from beamlib.commands.dry_run import REQUEST_TOKENS, input_tokens
 from beamlib.data.conversations import Conversation
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations

@@ -17,7 +17,7 @@ from beam_memorycode.outputs import read_outputs
 from beam_memorycode.rules import DialogueRules
 from beam_memorycode.running import MEMORY_SETUPS, SETUPS, SharedQueries, answer_shared, run_dialogue
 from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, dialogue_unit
-from beam_run.task_options import TaskOptions, run_command, score_command
+from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.runner import plan_task, run_task

@@ -13,17 +13,18 @@ import beamlib
 from beamlib.data.conversations import ABILITIES, SIZES, Conversation, Probe, Size
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
-from beamlib.evaluate.answering import ask_arm, light_settings
+from beamlib.evaluate.answering import ask_arm, given_to
 from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.model import Completion, Prompt
+from beamlib.llm.model import Completion, ModelRoles, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.rag import Rag
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.places import PARAMS
+from beamlib.plugins import plugins
 from beamlib.retrieval import embedded_encoder
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.run import Run
@@ -68,9 +69,14 @@ def test_a_parameter_is_the_papers_by_default_and_in_the_preset(size: Size, name
     assert usual_parameters(size)[name] == paper(size)[name] == DEFAULTS[name]
 
 
+def light_settings(parameters: RunParameters) -> LightSettings:
+    models = ModelRoles.of(plugins().model())
+    return Light.settings_for(given_to(Arm(memory="light"), Run.of(parameters), models))
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_light_has_the_numbers_of_section_3(size: Size) -> None:
-    settings = light_settings(Arm(memory="light"), Run.of(usual_parameters(size)))
+    settings = light_settings(usual_parameters(size))
     assert (settings.k, settings.scratchpad_threshold, settings.scratchpad_target) == (5, 30_000, 15_000)
     assert settings.use_retrieval and settings.use_working and settings.use_scratchpad and settings.use_filter
     assert not settings.released
@@ -264,7 +270,7 @@ def test_faiss_is_used_by_dense_search_alone(
 
 
 def test_the_preset_embeds_by_bge_small() -> None:
-    settings = light_settings(Arm(memory="light"), Run.of(paper()))
+    settings = light_settings(paper())
     assert settings.retriever == "dense" and settings.encoders.dense == "BAAI/bge-small-en-v1.5"
 
 

@@ -370,6 +370,29 @@ def test_a_reply_after_one_that_a_full_disk_tore_is_kept(tmp_path: Path) -> None
     assert [key for _, key, _ in replies(journal.journal)] == ["key"]
 
 
+def test_journals_go_after_the_store_that_holds_them_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut between the two must find either."""
+    about: dict[str, Any] = dict.fromkeys(("role", "conversation", "step", "about", "model", "base_url", "text"), "one")
+    JournalStore(tmp_path / "100K-1.sqlite", run_id="1").put(
+        "key", StoredCall(**about, time="2026-11-23T16:00:00+00:00")
+    )
+    events: list[str] = []
+    replace, unlink = Path.replace, Path.unlink
+    monkeypatch.setattr("beam_run.cluster.journal.sync", lambda path: events.append(f"sync {path.name}"))
+    monkeypatch.setattr(
+        Path, "replace", lambda path, new: (events.append(f"replace {path.name}"), replace(path, new))[1]
+    )
+    monkeypatch.setattr(
+        Path, "unlink", lambda path, **more: (events.append(f"unlink {path.suffix}"), unlink(path, **more))
+    )
+    assert merge(tmp_path / "100K-1.sqlite", "1") == 1
+    name = "100K-1.sqlite.new"
+    ours = [event for event in events if event.endswith((name, tmp_path.name, ".replies"))]
+    assert ours[-4:] == [f"sync {name}", f"replace {name}", f"sync {tmp_path.name}", "unlink .replies"]
+
+
 def test_a_failure_that_may_pass_never_hides_a_reply(tmp_path: Path) -> None:
     """Clocks differ: the worker that failed may have written the later time."""
     about: dict[str, Any] = dict.fromkeys(("role", "conversation", "step", "about", "model", "base_url"), "one")

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_run import estimate as module
-from beam_run.costs import Estimate, pending_line, realised, since
-from beam_run.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
-from beam_run.estimate import estimate, estimate_path, read_estimate, save_estimate, start_estimate
+from beamlib.commands.costs import Estimate, pending_line, realised, since
+from beamlib.commands.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
+from beamlib.commands.estimate import estimate, estimate_path, read_estimate, save_estimate, start_estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from beamlib.evaluate.arm_folder import CLAIMED, Manifest, differing_claim, read
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
+from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
 from beamlib.report.footer import CLAIMED_LINE, footer
@@ -75,6 +78,52 @@ def test_a_call_that_is_not_in_the_archive_is_said_without_a_command_that_pays(r
     with pytest.raises(UserError, match="the call is not stored, so the answers do not follow") as caught:
         verify(remade(files, tmp_path / "crafted.tar.zst"), EXAMPLE)
     assert "--yes" not in str(caught.value) and "beamlib-replay-" not in str(caught.value)
+
+
+def test_an_archive_that_names_variables_as_keys_neither_reads_nor_removes_them(
+    run: Path, repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a key takes it out of the environment; HF_HUB_OFFLINE was gone in the replay, which then downloaded."""
+    names = ["NO_DOWNLOADS", "AWS_SECRET_ACCESS_KEY", "BEAM_TEST_KEY"]
+    for name in names:
+        monkeypatch.setenv(name, KEY)
+    publish(run, tmp_path / "run.tar.zst")
+    files = contents(tmp_path / "run.tar.zst")
+    models = yaml.safe_load(files["100k-one/models.yaml"])
+    for name, role in zip(names, (models["readers"]["one"], models["judge"], models["memory"]), strict=True):
+        role["key_variable"] = name
+    files["100k-one/models.yaml"] = yaml.safe_dump(models).encode()
+    archive = remade(files, tmp_path / "named.tar.zst")
+    asked: list[str] = []
+    for reader in ("beamlib.llm.endpoints.read_key", "beamlib.llm.client.read_key"):
+        monkeypatch.setattr(reader, asked.append)
+    monkeypatch.setattr("beamlib.llm.keys.key_values", lambda variables: asked.extend(variables) or {})
+    assert "all as published" in verify(archive, EXAMPLE)
+    import_calls(archive, tmp_path / "theirs")
+    write_page(read_run(tmp_path / "theirs", EXAMPLE), workers=1)
+    publish(tmp_path / "theirs", tmp_path / "again.tar.zst")
+    replayed = load_parameters(
+        repo_root / "params/100k.yaml", data=str(EXAMPLE), run=str(tmp_path / "theirs"), workers=1, calls="replay",
+        models=str(tmp_path / "theirs/100k-one/models.yaml"), prompts=str(tmp_path / "theirs/100k-one/prompts"),
+    )  # fmt: skip
+    with guard_run(tmp_path / "theirs", replayed.models, calls=replayed.calls):
+        evaluate(replayed, ARMS, quiet=True)
+    assert not asked
+    assert all(os.environ[name] == KEY for name in names)
+
+
+@pytest.mark.parametrize("name", ["models.yaml", "prompts/answer.md", "prompts/judge_nugget.md"])
+def test_an_archive_of_aliases_is_refused_at_once(name: str, run: Path, tmp_path: Path) -> None:
+    publish(run, tmp_path / "run.tar.zst")
+    files = contents(tmp_path / "run.tar.zst")
+    bomb = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
+    bomb += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    text = "\n".join(bomb)
+    files[f"100k-one/{name}"] = (f"---\n{text}\n---\nSay it" if "prompts" in name else text).encode()
+    began = time.monotonic()
+    with pytest.raises(UserError, match="more than 20,000 values, aliases counted in full"):
+        verify(remade(files, tmp_path / "bomb.tar.zst"), EXAMPLE)
+    assert time.monotonic() - began < 10
 
 
 def test_equal_runs_give_equal_archives(run: Path, tmp_path: Path) -> None:
@@ -142,7 +191,8 @@ def test_nothing_is_packed_while_a_file_holds_a_key(run: Path, tmp_path: Path, m
     with pytest.raises(UserError, match=r"figures/plot\.pdf \(BEAM_TEST_KEY\)") as caught:
         publish(copy, tmp_path / "run.tar.zst")
     assert KEY not in str(caught.value) and not (tmp_path / "run.tar.zst").exists()
-    monkeypatch.setattr("beamlib.llm.keys._kept", {})  # as in another process
+    monkeypatch.setattr("beamlib.llm.keys._kept", {})  # as in another process, where it is not set
+    monkeypatch.delenv("BEAM_TEST_KEY")
     assert "not searched for the key in BEAM_TEST_KEY, which is not set here" in publish(copy, tmp_path / "x.tar.zst")
 
 

@@ -48,8 +48,8 @@ def test_readable(reply, score):
         ('{"score": -1}', "-1"),
         ('{"score": true}', "True"),
         ('{"score": false}', "False"),
-        ('{"score": NaN}', "nan"),
-        ('{"score": Infinity}', "inf"),
+        ('{"score": NaN}', "NaN"),
+        ('{"score": Infinity}', "Infinity"),
         ('{"score": "nan"}', "nan"),
         ('{"score": null}', "None"),
         ('{"score": "half"}', "half"),
@@ -124,7 +124,10 @@ def test_a_repeated_key_that_decides_nothing_is_none():
 
 
 def test_an_item_that_is_matched_twice_is_ambiguous():
-    assert read_matches('{"1": [1], "2": [2], "1": [2]}', 2, 2) == (None, "the aligner's reply mentions an item twice")
+    assert read_matches('{"1": [1], "2": [2], "1": [2]}', 2, 2) == (
+        None,
+        "the aligner's reply has two matches in one object",
+    )
     assert read_matches('{"1": [1], "note": 1, "note": 2}', 2, 2) == ({1: (1,)}, "")
 
 

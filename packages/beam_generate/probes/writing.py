@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from pydantic import BaseModel
+
 from beam_generate.probes.drafts import PROBE_KINDS, Draft, Ref, Spoken, View, read_ref
 from beam_generate.replies import ask_json
 from beam_generate.shapes import Bullet, Plan, Repairs
@@ -169,6 +171,14 @@ def _candidate(entry: Any, ability: Ability, window: CandidateWindow) -> Candida
     return Candidate(ability, window, unique, _text(entry.get("about")), parts)
 
 
+class ProbeReply(BaseModel, extra="allow"):
+    """The reply to `probe_<ability>`. Which of its fields an ability has to have, `_draft` says."""
+
+    question: Any = None
+    answer: Any = None
+    evidence: Any = None
+
+
 async def ask_questions(model: Model, candidates: Sequence[Candidate], view: View, repairs: Repairs) -> list[Draft]:
     """Write a draft without rubric for each candidate. Bullets that no turn is about are left out first."""
     kept = []
@@ -187,7 +197,7 @@ async def ask_questions(model: Model, candidates: Sequence[Candidate], view: Vie
         for candidate, shown in zip(kept, await show_turns(model, kept, view, repairs), strict=True)
     ]
     drafts = []
-    for candidate, reply in zip(kept, await ask_json(model, prompts, dict, repairs), strict=True):
+    for candidate, reply in zip(kept, await ask_json(model, prompts, ProbeReply, repairs), strict=True):
         if reply is not None and (draft := _draft(reply, candidate, repairs)):
             drafts.append(draft)
     return drafts

@@ -54,7 +54,7 @@ def read_notes(reply: str) -> list[Note] | None:
 
     Entries without a subject and those beyond the bounds are left out.
     """
-    value = json_object(reply)
+    value = json_object(reply, "dependency_notes", tuple(name for name, _ in _LISTS))
     if value is None:
         return None
     found = [note for name, kind in _LISTS for note in _of_list(value.get(name), kind)]
@@ -122,7 +122,10 @@ class _Kept:
 class Dependencies(EvolvingMemory):
     """Keep a ledger of subjects, and the pairs."""
 
-    kind = "dependencies"
+    name = "dependencies"
+    order = 42
+    uses = ("reader_window", "retriever", "k", "token_counter")
+    searched = "dependencies searches pairs beside its ledger"
 
     def _forget(self) -> None:
         self._ledger = Ledger()

@@ -1,48 +1,28 @@
-"""Read the JSON object in a model's reply, among prose and fences and with small faults, within bounds."""
+"""Read the JSON object in the reply to a memory's prompt."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
-from beamlib.files import MOST_MENDED, mend_json, parse_json
+from pydantic import BaseModel, ConfigDict, create_model
 
-_FENCED = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL)
-_MOST = 1_000_000  # characters; replies have a bound in bytes long before, but not a small one
-
-
-def json_object(reply: str) -> dict[str, Any] | None:
-    """Return the object of a reply; a list becomes `{"items": list}`; None for neither."""
-    if len(reply) > _MOST:
-        return None
-    for text in _candidates(reply):
-        try:
-            value = parse_json(text)
-        except ValueError:
-            continue
-        if isinstance(value, dict | list):
-            return _object(value)
-    return _mended(reply)
+from beamlib.llm.json_replies import read_json
 
 
-def _candidates(reply: str) -> Iterator[str]:
-    yield reply.strip()
-    if fenced := _FENCED.search(reply):
-        yield fenced[1]
-    yield reply[reply.find("{") : reply.rfind("}") + 1]
+def json_object(reply: str, prompt: str = "", fields: tuple[str, ...] = ()) -> dict[str, Any] | None:
+    """Return the object of a reply that has one of `fields`, else any; a list as `{"items": list}`; else None."""
+    schema: Any
+    for schema in (_with_any(fields), dict[str, Any], list[Any]):
+        value = read_json(reply, schema, strict=False, prompt=prompt)[0]
+        if value is not None:
+            whole = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
+            return {"items": whole} if isinstance(whole, list) else whole
+    return None
 
 
-def _mended(reply: str) -> dict[str, Any] | None:
-    start = re.search(r"\{\s*[\"'}]|\[\s*\{", reply)
-    if start is None:
-        return None  # of prose json-repair would build something too
-    try:
-        value = mend_json(reply[start.start() :], MOST_MENDED)
-    except ValueError:
-        return None
-    return _object(value) if isinstance(value, dict | list) else None
-
-
-def _object(value: dict[str, Any] | list[Any]) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {"items": value}
+@cache
+def _with_any(fields: tuple[str, ...]) -> type[BaseModel] | type[dict[str, Any]]:
+    named: dict[str, Any] = dict.fromkeys(fields, (Any, None))
+    config = ConfigDict(extra="allow")
+    return create_model("MemoryReply", __config__=config, **named) if fields else dict[str, Any]

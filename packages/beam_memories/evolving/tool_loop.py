@@ -70,12 +70,12 @@ def run_tools(
 
 def _calls(reply: str) -> list[Any] | None:
     """Return the calls of a reply: the list under `calls`, a bare list, or a single call. None if it is no JSON."""
-    value = json_object(reply)
+    value = json_object(reply, fields=("calls", "tool", "name"))
     if value is None:
         return None
     calls = value.get("calls", value.get("items"))
     if calls is None:
-        calls = [value] if "tool" in value else []
+        calls = [value] if "tool" in value or "name" in value else []
     return calls if isinstance(calls, list) else [calls]
 
 

@@ -26,7 +26,9 @@ _MOST_PAGES = 12  # that one question is given
 class Wiki(EvolvingMemory):
     """Keep logs, pages and an index."""
 
-    kind = "wiki"
+    name = "wiki"
+    published_as = "Karpathy Wiki"
+    order = 41
 
     def _forget(self) -> None:
         self._logs: list[str] = []
@@ -79,8 +81,8 @@ class Wiki(EvolvingMemory):
     def _chosen(self, question: str, pages: Mapping[str, str]) -> list[str]:
         prompt = Prompt("wiki_choose", {"index": self._index(), "question": question}, about="a question")
         reply = run(self._model.complete(prompt)).text
-        value = json_object(reply)
-        named = value.get("pages", value.get("items", [])) if value else re.findall(r"[\w-]+\.md", reply)
+        value = json_object(reply, prompt.id, ("pages",))
+        named = value.get("pages", value.get("items", [])) if value is not None else re.findall(r"[\w-]+\.md", reply)
         named = named if isinstance(named, list) else [named]
         return [name for name in dict.fromkeys(map(str, named[:100])) if name in pages][:_MOST_PAGES]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from beam_run.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
-from beam_run.estimate import estimate_path, read_estimate
+from beamlib.commands.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
+from beamlib.commands.estimate import estimate_path, read_estimate
 from beamlib.files import read_json, write_json
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
@@ -96,10 +96,12 @@ def _notes(estimate: Estimate | None, made: Sequence[RealisedRow], spent: Sequen
             yield from _comparison(estimate, made)
     if spent:
         unpriced = sorted({row.model for row in spent if row.dollars is None})
-        dollars = sum(row.dollars or 0.0 for row in spent)
+        dollars, estimated = (sum(getattr(row, name) or 0 for row in spent) for name in ("dollars", "estimated"))
         known = f"at least {money(dollars)}" if dollars else "an unknown sum"
-        cost = known if unpriced else money(dollars)
+        cost = known if unpriced else f"{money(dollars)}{' (estimated)' if estimated else ''}"
         yield f"The stores of this tier hold {count(sum(row.calls for row in spent), 'call')}, which cost {cost}."
+        if estimated:
+            yield f"The endpoint left tokens out of {count(estimated, 'reply', 'replies')}: estimated by our counter."
         if unpriced:
             yield f"No price is known for {', '.join(unpriced)}: the models file names no price, or not the model."
 
@@ -113,7 +115,8 @@ def _comparison(estimate: Estimate, made: Sequence[RealisedRow]) -> Iterator[str
     if priced and (dollars := sum(row.dollars or 0.0 for row in made)):
         share = estimate.dollars / dollars - 1
         verdict = f"{abs(share):.0%} too {'high' if share > 0 else 'low'}" if abs(share) >= 0.005 else "right"
-        yield f"They cost {money(dollars)}; the estimate of {money(estimate.dollars)} was {verdict}."
+        counted = " (estimated)" if any(row.estimated for row in made) else ""
+        yield f"They cost {money(dollars)}{counted}; the estimate of {money(estimate.dollars)} was {verdict}."
     if any(row.cached_tokens for row in estimate.rows) and not any(row.cached_tokens for row in made):
         yield (
             "The endpoints reported no cached input (vLLM does so only with --enable-prompt-tokens-details), so all of "

@@ -60,10 +60,14 @@ class PendingRow(Row):
 
 
 class RealisedRow(Row):
-    """Stored calls of one step, as the endpoint reported them; `seconds` is the sum of latencies."""
+    """Stored calls of one step, as the endpoint reported them; `seconds` is the sum of latencies.
+
+    Of `estimated` calls it reported no tokens, and our own counter stands in.
+    """
 
     failures: int
     seconds: float
+    estimated: int = 0
 
 
 class Estimate(BaseModel):
@@ -195,7 +199,7 @@ def realised(run: Run, suite: str = "") -> list[RealisedRow]:
     prices = {(role, endpoint.model): endpoint for role, endpoint in models.by_stored_role()}
     rows = []
     for totals in stored_totals([run.calls_folder(suite)]):
-        role, step, model, calls, failures, *tokens, seconds = astuple(totals)
+        role, step, model, calls, failures, *tokens, seconds, estimated = astuple(totals)
         endpoint = prices.get((role, model))
         sizes = dict(zip(("input_tokens", "cached_tokens", "output_tokens"), tokens, strict=True))
         rows.append(
@@ -209,6 +213,7 @@ def realised(run: Run, suite: str = "") -> list[RealisedRow]:
                 **sizes,
                 dollars=endpoint.dollars(*tokens) if endpoint else None,
                 seconds=seconds,
+                estimated=estimated,
             )
         )
     return sorted(rows, key=lambda row: row.order)
@@ -223,6 +228,7 @@ def since(rows: Sequence[RealisedRow], before: Sequence[RealisedRow]) -> list[Re
             sums = ("input_tokens", "cached_tokens", "output_tokens", "seconds")
             changes: dict[str, float | None] = {name: getattr(row, name) - getattr(old, name) for name in sums}
             changes["calls"] = row.calls - old.calls + max(0, old.failures - row.failures)
+            changes["estimated"] = max(0, row.estimated - old.estimated)
             changes["failures"] = max(0, row.failures - old.failures)
             changes["dollars"] = None if None in (row.dollars, old.dollars) else (row.dollars or 0) - (old.dollars or 0)
             row = row.model_copy(update=changes)

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from beam_memories.own_memory import available_memories
-from beam_memories.programs import memory_place
-from beam_run.estimate import estimate_plan
+from beamlib.commands.estimate import estimate_plan
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.run_store import ANSWERS
 from beamlib.evaluate.runner import plan_scoring, plan_task, run_task
-from beamlib.evaluate.task import Task, TaskPlan, arm_name
+from beamlib.evaluate.task import Task, TaskPlan, arm_name, runs_outside
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
-from beamlib.params import ADAPTERS, FIELDS, listed_memories, load_parameters
+from beamlib.memory.outside import Own
+from beamlib.params import FIELDS, listed_memories, load_parameters
 from beamlib.places import PARAMS
+from beamlib.plugins import plugins
 from beamlib.report.table import Table, save_table
 from beamlib.run import Run
 from beamlib.text import count, shell_command
@@ -80,7 +80,7 @@ def name_own_memory(options: TaskOptions) -> TaskOptions:
             f"--memories: a run takes one memory of your own, not {' and '.join(both)}; give the others runs of their "
             "own with --name."
         )
-    return replace(options, arms=["own" if arm in places else arm for arm in options.arms], memory=both[0])
+    return replace(options, arms=[Own.name if arm in places else arm for arm in options.arms], memory=both[0])
 
 
 def run_command(task: Task, options: TaskOptions) -> TaskPlan:
@@ -96,7 +96,7 @@ def run_command(task: Task, options: TaskOptions) -> TaskPlan:
     reader = run.backbone if run.models_file else OFFLINE_NAME
     print(f"{task.title}: {len(plan.units)} of {known}; reader: {reader}; arms: {names}")
     started = time.monotonic()
-    with guard_run(options.folder, run.models_file):
+    with guard_run(options.folder, run.models_file, calls=run.calls):
         run_task(plan, command=task_recording_command(task, "run", options), quiet=options.quiet)
         task.finish(plan)
     for arm in plan.arms:
@@ -120,7 +120,7 @@ def score_command(task: Task, options: TaskOptions, *, judge: bool = True) -> li
         raise UserError(f"{plan.folder}: not every answer is judged yet; run: {command}")
     options, run = _with_confirmation(options, plan)
     plan = replace(plan, run=run)
-    with guard_run(options.folder, run.models_file):
+    with guard_run(options.folder, run.models_file, calls=run.calls):
         run_task(plan, command=task_recording_command(task, "score", options), quiet=options.quiet)
     tables = task.tables(plan)
     for name, table in tables.items():
@@ -145,9 +145,9 @@ def run_of(task: Task, options: TaskOptions) -> Run:
         "data": "",
         "memorycode": "",
         "meme": "",
-        task.name: str(options.data.absolute()),
+        task.parameter: str(options.data.absolute()),
         "run": str(options.folder.absolute()),
-        "own_memory": memory_place(options.memory),
+        "own_memory": plugins().memory_place(options.memory),
         "models": options.models,
         "backbone": options.backbone,
         "calls": options.calls,
@@ -156,19 +156,21 @@ def run_of(task: Task, options: TaskOptions) -> Run:
         **({"confirm_cost": True} if options.yes else {}),
     }
     run = Run.of(load_parameters(PARAMS / "100k.yaml", **{**options.settings, **given}))
-    own = available_memories(run.own_memory, run.memory_timeout, run.models_file)
+    own = plugins().available_memories(run.own_memory, run.memory_timeout, run.models_file)
     return run.model_copy(update={"own_memory": own})
 
 
 def parse_arms(task: Task, options: TaskOptions, run: Run) -> list[AnyArm]:
     """The arms that are named, without repeats, or all of them; an unknown name is a `UserError`."""
     arms = task.parse_arms(options.arms) if options.arms else list(task.arms(run))
-    own = [arm for arm in arms if task.memory(arm) == "own"]
-    if (options.memory and not own) or ("own" in own and not options.memory):
+    own = [arm for arm in arms if task.kind(arm).outside]
+    if (options.memory and not own) or (Own.name in own and not options.memory):
         raise UserError("--memory: the arm own and a memory of your own, as file.py:Class, go together; give both.")
-    adapters = [arm for arm in own if arm in ADAPTERS]
+    adapters = [arm for arm in own if runs_outside(arm)]
     available = listed_memories(
-        available_memories(",".join(adapters), run.memory_timeout, run.models_file, alone=len(adapters) == len(arms))
+        plugins().available_memories(
+            ",".join(adapters), run.memory_timeout, run.models_file, alone=len(adapters) == len(arms)
+        )
     )
     return [arm for arm in arms if arm not in adapters or arm in available]
 

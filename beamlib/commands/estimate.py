@@ -1,8 +1,8 @@
 """Estimate what a run would call and cost, by stage and role, before any call is made.
 
-The estimate is a rehearsal (`beam_run.dry_run`). Stored calls cost nothing. The offline stand-in replies to pending
-ones, so the size of prompts that depend on those is estimated, and so is the number of noise filter calls, one per
-chunk of the notes. Tests compare the number of calls with those of a real run.
+The estimate is a rehearsal (`beamlib.commands.dry_run`). Stored calls cost nothing. The offline stand-in replies to
+pending ones, so the size of prompts that depend on those is estimated, and so is the number of noise filter calls, one
+per chunk of the notes. Tests compare the number of calls with those of a real run.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beam_run.adapter_calls import count_adapters
-from beam_run.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
-from beam_run.dry_run import (
+from beamlib.commands.adapter_calls import call_rule, count_adapters
+from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
+from beamlib.commands.dry_run import (
     CallStep,
     CallTally,
     DryRun,
@@ -39,7 +39,7 @@ from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
-from beamlib.params import ADAPTERS, RunParameters
+from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.run import Run
 
@@ -59,7 +59,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     """Rehearse what is pending in a plan, of any task, with models that call nobody.
 
     The user's own memory is rehearsed as if it recalled like BM25; calls of its own code are not included. Calls of an
-    adapter are counted by a rule (`beam_run.adapter_calls`).
+    adapter are counted by a rule (`beamlib.commands.adapter_calls`).
     """
     task, run = plan.task, plan.run
     label = task.name or run.size
@@ -71,7 +71,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     uncounted = [
         name
         for name, arm in plan.arms.items()
-        if task.memory(arm) == "own" and not (isinstance(arm, Arm) and arm.target in ADAPTERS)
+        if task.kind(arm).outside and not (isinstance(arm, Arm) and call_rule(arm))
     ]
     expected = stored_means(run)
     tally = CallTally()

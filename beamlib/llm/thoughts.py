@@ -1,0 +1,403 @@
+"""Tell a model's answer from its thoughts and from turns that it invents, by the shape of marks in the reply.
+
+A mark is a bracketed name: `<think>`, `[/THINK]`, `<|channel|>`, `<unused94>`, `◁think▷`. What it means follows from
+its name and place, so that models nobody has listed are read too:
+
+- A name of thinking opens thoughts, or closes them with a slash, `end` or the like. Before a closing mark alone all is
+  thought: many chat templates put the opening one into the prompt.
+- A special token before a word of thinking (`<|channel>thought`) opens thoughts up to the next special token.
+- A special token that ends a turn, or begins another's, ends the reply.
+
+An answer may speak of marks. In code, in quotes, in JSON and within a sentence they are text. Where it cannot be told
+what is thought, the reply is unreadable and nothing of it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from beamlib.llm.model import ModelError, Outcome
+
+LearntMark = tuple[str, str]
+"""How the thoughts of one model open and close, literally; the opening is empty where the prompt has it."""
+
+_Kind = Literal["open", "close", "final", "end", "turn", "box", "token"]
+
+_MARK = re.compile(
+    r"(?P<bracket>[<\[◁⟨〈《【«‹])(?P<before>[/|｜]{0,2})\s?(?P<name>[^\W\d][\w▁:.+-]{0,60})"
+    r"(?P<attributes>\s[^<>\[\]\n]{0,400}?)?(?P<after>[/|｜]{0,2})[>\]▷⟩〉》】»›]"
+)
+_THINKING = re.compile(
+    r"think|thought|reason|analy[sz]|scratch|reflect|deliberat|ponder|monolog|contemplat|ruminat|introspect|思考|思维|推理",
+    re.IGNORECASE,
+)
+_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
+_BARE_TOKEN = re.compile(
+    r"(?:start|begin|end)[_▁]of[_▁]\w+|(?:\w+:)?[eb]o[std]|s|pad|(?:unused|reserved|special|extra)\w*?_?\d+|inst|sys",
+    re.I,
+)
+"""Names of special tokens that have no bar beside them."""
+_NEXT_WORD = re.compile(r"[ \t]*([^\W\d]\w*)(?=[ \t]*(?:\n|\Z|<))")
+_THINKS = frozenset({"inner", "cot"})
+_ENDS = frozenset({"eos", "eot", "eom", "eod", "return", "stop", "close", "suffix", "finish", "pad"})
+_BEGINS = frozenset({"begin", "start", "bos", "prefix", "open", "turn"})
+_OTHERS = frozenset(
+    {"user", "human", "system", "developer", "tool", "observation", "ipython", "function", "inst", "sys"}
+)
+_OWN = frozenset({"assistant", "model", "bot", "chatbot", "ai"})
+_FRAMES = frozenset({"turn", "text", "sentence", "header", "im", "id", "role", "message", *_OTHERS, *_OWN})
+_ANSWERS = frozenset({"answer", "response", "output", "final", "solution", "conclusion", "reply"})
+
+_FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)(?P<info>[^\n`<]*)", re.MULTILINE)
+_SUMMARY = re.compile(r"\s*<summary[^<>]*>([^<>]{0,200})</summary>", re.IGNORECASE)
+_HERE = r"\W{0,4}here(?:['’]s|\s+is|\s+are)\s+(?:my|the)\s+(?:\w+\s+){0,2}"
+_THOUGHT_HEADING = re.compile(rf"\A\s*{_HERE}?(?P<what>thought|thinking|reasoning|analysis)[^\n:]{{0,30}}:", re.I)
+_ANSWER_HEADING = re.compile(rf"^{_HERE}?(?:{'|'.join(sorted(_ANSWERS))})[^\n:]{{0,30}}:[*_]*", re.I | re.M)
+_BARE_WORD = re.compile(r"\A\s*(?:thought|think|thinking|analysis|reasoning)[ \t]*\n")
+_CHANNEL = re.compile(r"\s*(\w+)(?:[^<\n]{0,80}(?:<\|(?!message)\w+\|>[^<\n]{0,40})?<\|message\|>)?")
+_TYPED = re.compile(r"=\s*[\"']?\w*(?:think|thought|reason)", re.IGNORECASE)
+_ANSWER_TAG = re.compile(rf"<({'|'.join(sorted(_ANSWERS))})>\s*", re.IGNORECASE)
+_ANSWER_TAGS = re.compile(rf"^[ \t]*<({'|'.join(sorted(_ANSWERS))})>(?=.*</\1>)", re.I | re.M | re.S)
+_NEAR = 400  # characters of its line on either side of a mark that tell how it is used
+_MOST_MARKS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A mark in a reply.
+
+    Attributes:
+        end: Where it ends, with the word that belongs to a special token.
+        special: It is a token of the chat template rather than a tag.
+        until_next: Thoughts that end at the next special token.
+        own: A turn of the model itself begins.
+        leads: It is a mark only where the reply begins.
+    """
+
+    start: int
+    end: int
+    kind: _Kind
+    name: str
+    bracket: str = "<"
+    special: bool = False
+    until_next: bool = False
+    own: bool = False
+    leads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReply:
+    """A reply without thoughts.
+
+    Attributes:
+        text: What is left of it. If it ended within thoughts, what stood before them.
+        unfinished: Whether it ended within thoughts.
+        ran_on: Whether text followed the token that ends its turn, and was left out.
+    """
+
+    text: str
+    unfinished: bool = False
+    ran_on: bool = False
+
+
+def clean_reply(text: str, learnt: Sequence[LearntMark] = ()) -> CleanReply:
+    """Remove thoughts from a reply, and turns after it. A reply without marks stays as it is.
+
+    Args:
+        learnt: Marks of this model's thoughts that were seen in earlier replies.
+
+    Raises:
+        ModelError: It cannot be told what is thought (UNREADABLE).
+    """
+    text, unfinished = _without_learnt(text, learnt)
+    if unfinished or _is_json(text):
+        return CleanReply(text, unfinished)
+    return _without_headings(text) or _without_marks(text)
+
+
+def _without_learnt(text: str, learnt: Sequence[LearntMark]) -> tuple[str, bool]:
+    for opening, closing in learnt:
+        while opening and (start := text.find(opening)) >= 0:
+            end = text.find(closing, start + len(opening)) if closing else -1
+            if end < 0:
+                return text[:start], True
+            text = text[:start] + text[end + len(closing) :].lstrip()
+        if closing and closing in text:
+            text = text.rpartition(closing)[2].lstrip()
+    return text, False
+
+
+def _is_json(text: str) -> bool:
+    """Tell whether the whole reply, perhaps in a code fence, is JSON: marks in it are parts of its texts."""
+    body = text.strip()
+    if body[:3] == "```" and body[-3:] == "```":
+        body = body[3:-3].partition("\n")[2].strip()
+    if body[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(body, strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _without_headings(text: str) -> CleanReply | None:
+    """Remove thoughts that words set off instead of marks; None where no words do.
+
+    Granite writes "Here is my thought process:" and "Here is my response:". Servers that drop special tokens leave
+    `analysis…assistantfinal…` of harmony, and `thought` in a line of its own of Gemma's channels.
+    """
+    if text.startswith("analysis") and (found := text.rfind("assistantfinal")) > 0:
+        return CleanReply(text[found + len("assistantfinal") :].lstrip())
+    if re.match(r"analysis[A-Z]", text):
+        return CleanReply("", unfinished=True)
+    if bare := _BARE_WORD.match(text):
+        rest = text[bare.end() :]
+        return CleanReply(rest) if _is_json(rest) else CleanReply("", unfinished=True)
+    if heading := _THOUGHT_HEADING.match(text):
+        if answer := _ANSWER_HEADING.search(text, heading.end()):
+            return CleanReply(text[answer.end() :].lstrip())
+        if "process" in heading[0]:  # "Here are my thoughts:" may well begin an answer
+            return CleanReply("", unfinished=True)
+    return None
+
+
+def _without_marks(text: str) -> CleanReply:
+    marks = _Marks(text)
+    kept: list[str] = []
+    at, removed, special, ran_on = 0, False, False, False
+    while mark := marks.next_live(at, blank=not "".join(kept).strip()):
+        before, special = text[at : mark.start], special or mark.special
+        blank = not (before.strip() or "".join(kept).strip())
+        final = marks.final_after(mark) if mark.kind in ("end", "turn") and not blank else None
+        at = mark.end
+        if mark.kind == "open":
+            kept.append(before)
+            end = marks.end_of_thought(mark)
+            if end is None:
+                return CleanReply("".join(kept), unfinished=True)
+            at, removed = end + len(text[end:]) - len(text[end:].lstrip()), True
+        elif mark.kind in ("close", "final") or final:
+            at, removed = final.end if final else at, True
+            kept.clear()
+        elif mark.kind == "box":
+            kept.append(before)
+        elif blank and (mark.kind != "turn" or mark.own):
+            removed = True  # a header of the answer's own turn, or the end of an empty message
+        elif mark.kind == "token":
+            raise ModelError("thoughts cannot be told from the reply", Outcome.UNREADABLE)
+        else:
+            kept.append(before)
+            at, ran_on = len(text), re.search(r"\w", _MARK.sub("", text[at:])) is not None
+    answer = "".join([*kept, text[at:]])
+    if special and _Marks(answer).any_special():
+        raise ModelError("thoughts cannot be told from the reply", Outcome.UNREADABLE)
+    return CleanReply(_unwrapped(answer.lstrip()) if removed else answer, ran_on=ran_on)
+
+
+def _unwrapped(answer: str) -> str:
+    """Remove the tags around an answer that follows thoughts: `<answer>`, `<response>`."""
+    if tag := _ANSWER_TAG.match(answer):
+        inner, closing, rest = answer[tag.end() :].rpartition(f"</{tag[1]}>")
+        return inner.rstrip() + rest if closing else answer[tag.end() :]
+    return answer
+
+
+class _Marks:
+    """The marks of a text, and how each of them is used."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._boxes: set[str] = set()
+        self._marks: list[_Mark] = []
+        for found in _MARK.finditer(text):
+            if mark := self._read(found):
+                self._marks.append(mark)
+        if len(self._marks) > _MOST_MARKS:
+            raise ModelError(f"the reply has more than {_MOST_MARKS} marks of a chat template", Outcome.UNREADABLE)
+        self._starts = [mark.start for mark in self._marks]
+        self._fences: tuple[int, list[tuple[int, int]]] = (-1, [])
+
+    def next_live(self, at: int, *, blank: bool) -> _Mark | None:
+        """Return the first mark from `at` on that is not part of the answer's own text.
+
+        Args:
+            blank: Nothing is kept of what stands before `at`.
+        """
+        for mark in self._from(at):
+            first = blank and not self.text[at : mark.start].strip()
+            if self._is_live(mark, at, first):
+                return mark
+        return None
+
+    def end_of_thought(self, opening: _Mark) -> int | None:
+        """Return where the thoughts that `opening` begins end, None if they do not."""
+        closing = self._closing(opening)
+        if closing is None:
+            return None
+        return closing.start if closing.kind in ("turn", "open", "final") else closing.end
+
+    def final_after(self, mark: _Mark) -> _Mark | None:
+        """Return the later mark that says that only what follows is the answer, unless another's turn comes first."""
+        for later in self._from(mark.start):
+            if later.kind == "final" or (later.kind == "turn" and not later.own):
+                return later if later.kind == "final" else None
+        return None
+
+    def any_special(self) -> bool:
+        """Tell whether a special token is left that stands neither in code nor in quotes."""
+        return any(
+            mark.special and not self._is_quoted(mark, 0) and not self._fence_around(mark, 0) for mark in self._marks
+        )
+
+    def _from(self, at: int) -> Iterator[_Mark]:
+        return iter(self._marks[bisect_left(self._starts, at) :])
+
+    def _read(self, found: re.Match[str]) -> _Mark | None:
+        """Say what a bracketed name means by itself; None if it is no mark."""
+        name, before, after, bracket = found["name"], found["before"], found["after"], found["bracket"]
+        start, end = found.span()
+        attributes, bars = found["attributes"] or "", any(sign in "|｜" for sign in before + after)
+        pieces = {piece.casefold() for piece in _PIECE.findall(name)}
+        if (bracket == "[" and (attributes or self.text[end : end + 1] == "(")) or ("/" in after and not bars):
+            return None  # a header such as [thoughts of May], a link, a tag without content
+        slash = "/" in before + after
+        ends = slash or bool(pieces & _ENDS or (after and not before)) or any(one.startswith("end") for one in pieces)
+        special = bars or (bracket in "<[" and not attributes and _BARE_TOKEN.fullmatch(name) is not None)
+        name = name.casefold()
+        if _THINKING.search(name) or pieces & _THINKS:
+            return _Mark(start, end, "close" if ends else "open", name, bracket, special)
+        if special:
+            return self._read_special(found, name, pieces, ends=ends)
+        summary = _SUMMARY.match(self.text, end) if name == "details" else None
+        thinking = _THINKING.search(summary[1]) if summary else _TYPED.search(attributes)
+        if bracket == "<" and thinking and not slash:
+            return _Mark(start, end, "open", name, leads=True)
+        return None
+
+    def _read_special(self, found: re.Match[str], name: str, pieces: set[str], *, ends: bool) -> _Mark | None:
+        """Say what a special token means with the word after it."""
+        start, end = found.span()
+        channel = "channel" in pieces
+        if channel and ends:
+            return _Mark(start, end, "close", name, special=True)
+        following = (_CHANNEL if channel else _NEXT_WORD).match(self.text, end)
+        word, after = (following[1].casefold(), following.end()) if following and not ends else ("", end)
+        if word in _ANSWERS or pieces & _ANSWERS:
+            return _Mark(start, after if word in _ANSWERS else end, "end" if ends else "final", name, special=True)
+        if word and (channel or _THINKING.match(word)):
+            return _Mark(start, after, "open", name, special=True, until_next=True)
+        core = "_".join(sorted(pieces - _BEGINS - {"end", "of"}))
+        if (ends and core in self._boxes) or (pieces & _BEGINS and not ends and core and not pieces & _FRAMES):
+            self._boxes.add(core)
+            return _Mark(start, end, "box", name, special=True)
+        if ends:
+            return _Mark(start, end, "end", name, special=True)
+        if roles := (pieces | {word}) & (_OTHERS | _OWN):
+            return _Mark(start, after if word in roles else end, "turn", name, special=True, own=not roles & _OTHERS)
+        if name == "s":
+            return None  # text may be struck through
+        return _Mark(start, end, "turn" if pieces & _BEGINS else "token", name, special=True, own=True)
+
+    def _is_live(self, mark: _Mark, at: int, first: bool) -> bool:
+        if self._is_quoted(mark, at) or (mark.leads and not first):
+            return False
+        if fence := self._fence_around(mark, at):  # closing marks of thoughts that hold a fence stand alone
+            alone = not self._line_before(mark, at).strip() and not self._line_after(mark).strip()
+            return mark.kind == "close" and alone and mark.name not in self.text[fence[0] : mark.start].casefold()
+        if mark.kind == "open" and not mark.special:
+            return self._is_opening(mark, at, first)
+        return not self._is_mentioned(mark, at)
+
+    def _is_opening(self, mark: _Mark, at: int, first: bool) -> bool:
+        """Tell an opening tag from one that is spoken of: it begins a line, or follows a sentence and is closed."""
+        before, closing = self._line_before(mark, at), self._closing(mark)
+        if first or before in ("", " "):
+            if closing is None and any(later.kind == "close" for later in self._from(mark.end)):
+                return False  # its closing tag is but spoken of
+            return closing is not None or mark.bracket != "[" or self.text[mark.start : mark.end].isupper()
+        thought = self.text[mark.end : closing.start].split() if closing else []
+        return before.rstrip()[-1:] in tuple(".!?") and len(thought) > 2
+
+    def _closing(self, opening: _Mark) -> _Mark | None:
+        """Return the mark that ends the thoughts of `opening`."""
+        if opening.leads:
+            tag = re.compile(rf"</\s?{re.escape(opening.name)}\s*>", re.IGNORECASE).search(self.text, opening.end)
+            return _Mark(*tag.span(), "close", opening.name) if tag else None
+        ended: _Mark | None = None
+        for mark in self._from(opening.end):
+            if self._is_enclosed(mark):
+                continue
+            if opening.until_next and mark.special:
+                return mark
+            if mark.kind == "close" and not self._is_pair_of_words(opening, mark):
+                return mark
+            if opening.special and mark.special and mark.kind in ("final", "end") and ended is None:
+                ended = mark
+        if ended is None and (tag := _ANSWER_TAGS.search(self.text, opening.end)):
+            return _Mark(tag.start(), tag.start(), "close", opening.name)
+        return ended
+
+    def _is_pair_of_words(self, opening: _Mark, closing: _Mark) -> bool:
+        """Tell whether two tags in a line are spoken of: "<think> and </think> are tags"."""
+        between = self.text[opening.end : closing.start]
+        after = self._line_after(closing)
+        return "\n" not in between and len(between.split()) < 2 and re.match(r" +[a-z]", after) is not None
+
+    def _is_quoted(self, mark: _Mark, at: int) -> bool:
+        before, after = self._line_before(mark, at), self._line_after(mark)
+        if self._is_enclosed(mark) or (before.count("`") % 2 and "`" in after):
+            return True
+        curly = before.rfind("“") > before.rfind("”") and "”" in after
+        return curly or ((before.count('"') - before.count('\\"')) % 2 == 1 and '"' in after)
+
+    def _is_enclosed(self, mark: _Mark) -> bool:
+        pair = self.text[max(0, mark.start - 1) : mark.start] + self.text[mark.end : mark.end + 1]
+        return pair in ("``", "''", '""', "“”", "‘’", "()", "«»")
+
+    def _is_mentioned(self, mark: _Mark, at: int) -> bool:
+        """Tell whether a closing mark or a special token is a word of a sentence, a list or a table."""
+        before, after = self._line_before(mark, at), self._line_after(mark)
+        if mark.kind == "box":  # as a word it stands apart from what it would enclose
+            return self.text[mark.start - 1 : mark.start].isspace() and after[:1].isspace()
+        if mark.name == "s" and "<s>" in before:
+            return True
+        if mark.kind == "close" and any(
+            one.kind == "open" and not one.special and one.start < mark.start
+            for one in self._from(mark.start - len(before))
+        ):
+            return True  # as is its opening one in the same line
+        if not after.strip():
+            return False
+        if not before.strip():
+            return mark.kind in ("end", "close") and re.match(r" +[a-z|:=-]", after) is not None
+        last = before.rstrip()[-1]
+        return last in "(=,+" or (before[-1] in " \t" and last not in ".!?…。！？)]}*`\"'”")
+
+    def _fence_around(self, mark: _Mark, at: int) -> tuple[int, int] | None:
+        """Return the span of the closed code fence that a mark lies in, of those that begin after `at`."""
+        if self._fences[0] != at:
+            self._fences = at, list(_closed_fences(self.text, at))
+        return next((span for span in self._fences[1] if span[0] < mark.start < span[1]), None)
+
+    def _line_before(self, mark: _Mark, at: int) -> str:
+        return self.text[max(at, mark.start - _NEAR) : mark.start].rpartition("\n")[2]
+
+    def _line_after(self, mark: _Mark) -> str:
+        return self.text[mark.end : mark.end + _NEAR].partition("\n")[0]
+
+
+def _closed_fences(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of code fences that are closed."""
+    start: int | None = None
+    for fence in _FENCE.finditer(text, at):
+        if start is None:
+            start = fence.start()
+        elif not fence["info"].strip():
+            yield start, fence.end()
+            start = None
