@@ -14,8 +14,9 @@ from typing import Any
 from beamlib.errors import UserError
 from beamlib.evaluate.jobs import AnyArm, JudgeJob, Records, run_jobs
 from beamlib.evaluate.kept_settings import keep_files
-from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, RunStore
-from beamlib.evaluate.task import RUN, STAND_IN, Task, TaskPlan, Unit, arm_name
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, RUN
+from beamlib.evaluate.run_store import RunStore
+from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, arm_name
 from beamlib.llm.model import ModelRoles
 from beamlib.params import RunParameters
 from beamlib.plugins import plugins

@@ -44,7 +44,6 @@ _BARE = re.compile(r"[^,，{}\[\]\"'“”\n]*")
 _REST = re.compile(r"[^,，{}\[\]\n]*")
 _NEXT_ITEM = re.compile(r"\s*(?:[\"'“‘„{\[\]]|-?\d|true\b|false\b|null\b|\Z)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d+)?(?:[eE][+-]?\d{1,4})?", re.ASCII)
-_COMMENT = re.compile(r"\s*(?://|/\*).*")
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -166,6 +165,7 @@ class _Scanner:
     def __init__(self, text: str, at: int, *, cut: bool) -> None:
         self.text, self.at, self._cut = text, at, cut
         self.complete, self._broken = True, False
+        self._open = {"{": 0, "[": 0}
 
     def read_value(self, depth: int, *, in_object: bool) -> Any:
         self._skip()
@@ -174,7 +174,9 @@ class _Scanner:
             self._broken = True
             return Unread("")
         if sign in ("{", "["):
+            self._open[sign] += 1
             value: Any = self._object(depth) if sign == "{" else self._list(depth)
+            self._open[sign] -= 1
         elif sign in _CLOSING:
             value = self._string(in_object=in_object)
         else:
@@ -258,13 +260,13 @@ class _Scanner:
         self.at += len(raw)
         if self._cut and self.at == len(self.text):  # a 0 at the very end may be the start of 0.5
             return Unread(raw.strip())
-        return _literal(_COMMENT.sub("", raw).strip())
+        return _literal(raw.strip())
 
     def _is_followed(self, *, in_object: bool) -> bool:
         """Tell whether after a value comes what may: a comma or bracket, or the next member although a comma lacks."""
         sign = self._sign()
-        if sign in ("", ",", "，", "}", "]"):
-            return True
+        if sign in ("", ",", "，") or (sign == "}" and self._open["{"]) or (sign == "]" and self._open["["]):
+            return True  # one bracket may lack, and the next one out be there
         return _KEY.match(self.text, self.at) is not None if in_object else sign in ("{", "[", '"')
 
     def _sign(self) -> str:

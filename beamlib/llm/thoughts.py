@@ -60,6 +60,7 @@ _THOUGHT_HEADING = re.compile(rf"\A\s*{_HERE}?(?P<what>thought|thinking|reasonin
 _ANSWER_HEADING = re.compile(rf"^{_HERE}?(?:{'|'.join(sorted(_ANSWERS))})[^\n:]{{0,30}}:[*_]*", re.I | re.M)
 _BARE_WORD = re.compile(r"\A\s*(?:thought|think|thinking|analysis|reasoning)[ \t]*\n")
 _CHANNEL = re.compile(r"\s*(\w+)(?:[^<\n]{0,80}(?:<\|(?!message)\w+\|>[^<\n]{0,40})?<\|message\|>)?")
+_LINK = re.compile(r"\([^()\s]+\)")
 _TYPED = re.compile(r"=\s*[\"']?\w*(?:think|thought|reason)", re.IGNORECASE)
 _ANSWER_TAG = re.compile(rf"<({'|'.join(sorted(_ANSWERS))})>\s*", re.IGNORECASE)
 _ANSWER_TAGS = re.compile(rf"^[ \t]*<({'|'.join(sorted(_ANSWERS))})>(?=.*</\1>)", re.I | re.M | re.S)
@@ -264,7 +265,8 @@ class _Marks:
         start, end = found.span()
         attributes, bars = found["attributes"] or "", any(sign in "|｜" for sign in before + after)
         pieces = {piece.casefold() for piece in _PIECE.findall(name)}
-        if (bracket == "[" and (attributes or self.text[end : end + 1] == "(")) or ("/" in after and not bars):
+        link = "/" not in before and _LINK.match(self.text, end)
+        if (bracket == "[" and (attributes or link)) or ("/" in after and not bars):
             return None  # a header such as [thoughts of May], a link, a tag without content
         slash = "/" in before + after
         ends = slash or bool(pieces & _ENDS or (after and not before)) or any(one.startswith("end") for one in pieces)

@@ -34,6 +34,7 @@ class Own(DeclaredMemory):
     order = 80
     joins: ClassVar[Joins] = "by target"
     uses = ("full_context_window", "token_counter", "memory_timeout")
+    roles = ("reader", "memory")  # its own calls go to the role memory
     outside = True
     rule: ClassVar[CallRule | None] = None
     """What an estimate counts it by, if it is known."""

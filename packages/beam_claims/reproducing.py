@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from beamlib.evaluate.answer_record import Answer
-    from beamlib.evaluate.arm_folder import Manifest
     from beamlib.evaluate.arms import Arm
+    from beamlib.evaluate.beam_records import Manifest
 
 Outcome = Literal["reproduced", "contradicted", "confounded", "undecided", "not run"]
 OUTCOMES: tuple[Outcome, ...] = ("reproduced", "contradicted", "undecided", "confounded", "not run")
@@ -130,14 +130,14 @@ class RunArm:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        from beamlib.evaluate.arm_folder import stored_judgements
+        from beamlib.evaluate.beam_records import stored_judgements
         from beamlib.scoring.scores import score_run
 
         return score_run(stored_judgements(self.folder), self.protocol)
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
-        from beamlib.evaluate.arm_folder import read_answers
+        from beamlib.evaluate.beam_records import read_answers
 
         return {answer.probe_id: answer for answer in read_answers(self.folder)}
 
@@ -170,8 +170,8 @@ class RunArms:
     """The arms of a run folder by length and reader."""
 
     def __init__(self, run: Path, protocol: str) -> None:
-        from beamlib.evaluate.arm_folder import read_manifest
         from beamlib.evaluate.arms import Arm
+        from beamlib.evaluate.beam_records import read_manifest
         from beamlib.scoring.protocols import find_protocol
 
         find_protocol(protocol)

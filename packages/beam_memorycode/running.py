@@ -20,7 +20,7 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_probes, ingested
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.arms import memory_arm as arm_of_memory
-from beamlib.evaluate.run_store import ANSWERS
+from beamlib.evaluate.records import ANSWERS
 from beamlib.llm.model import Model, ModelError, ModelRoles, Prompt, run
 from beamlib.memory.declared import kind_of
 from beamlib.memory.full_context import FullContext

@@ -30,10 +30,11 @@ from beamlib.commands.cost_table import costs_in_words
 from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.configuration import configuration_of_run
 from beamlib.evaluate.kept_settings import keep_settings, kept_files
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.run import evaluate
 from beamlib.evaluate.task import refuse_unscored
 from beamlib.files import temporary_folder
 from beamlib.llm.model import OFFLINE_NAME

@@ -20,10 +20,10 @@ from beam_run.cli import app
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arm_folder import Manifest, read_manifest
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import Manifest, read_manifest
+from beamlib.evaluate.records import UnitOutput, write_manifest
 from beamlib.evaluate.run import evaluate
-from beamlib.evaluate.run_store import UnitOutput, write_manifest
 from beamlib.memory.protocol import Cuts
 from beamlib.params import load_parameters
 from beamlib.run import Run

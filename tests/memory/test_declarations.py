@@ -12,9 +12,8 @@ from pydantic import Field
 
 import beamlib
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import ArmFolder
 from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run import BEAM, evaluate
 from beamlib.files import code_hash
 from beamlib.llm.prompts import prompt_ids
 from beamlib.memory import declared
@@ -97,9 +96,9 @@ def test_a_memory_with_a_setting_is_one_file(repo_root: Path, tmp_path: Path) ->
     more = evaluate(three, [arm_of(three)], quiet=True)
     shown = [{len(answer.message_ids) for answer in own.answers["latest"]} for own in (made, more)]
     assert shown == [{4}, {6}]
-    assert "latest_pairs" not in ArmFolder(arm_of(usual), Run.of(usual)).fields["settings"]
-    assert ArmFolder(arm_of(three), Run.of(three)).fields["settings"]["latest_pairs"] == 3
-    keys = [ArmFolder(arm_of(one), Run.of(one)).fields["answers_key"] for one in (usual, three)]
+    assert "latest_pairs" not in BEAM.store(arm_of(usual), Run.of(usual)).fields["settings"]
+    assert BEAM.store(arm_of(three), Run.of(three)).fields["settings"]["latest_pairs"] == 3
+    keys = [BEAM.store(arm_of(one), Run.of(one)).fields["answers_key"] for one in (usual, three)]
     assert keys[0] != keys[1]
 
 
@@ -115,7 +114,7 @@ def test_its_setting_is_checked_like_any_other(repo_root: Path, tmp_path: Path) 
 def test_answers_of_other_memories_do_not_rest_on_it(repo_root: Path, tmp_path: Path) -> None:
     light = Arm(memory="light", retriever="hybrid", k=5)
     runs = [Run.of(parameters(repo_root, tmp_path, latest_pairs=pairs)) for pairs in (2, 3)]
-    assert len({ArmFolder(light, run).fields["answers_key"] for run in runs}) == 1
+    assert len({BEAM.store(light, run).fields["answers_key"] for run in runs}) == 1
 
 
 def test_parameters_made_before_a_memory_is_registered_have_its_usual_setting(
@@ -135,14 +134,14 @@ class MoreOfLight(LightParameters):
 def test_a_setting_of_light_is_one_line(repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records by its usual value stay what they were, those by another say so and have another key."""
     light = Arm(memory="light", retriever="hybrid", k=5)
-    before = ArmFolder(light, Run.of(parameters(repo_root, tmp_path, own_memory=""))).fields
+    before = BEAM.store(light, Run.of(parameters(repo_root, tmp_path, own_memory=""))).fields
     monkeypatch.setattr(Light, "own_settings", MoreOfLight)
-    usual = ArmFolder(light, Run.of(parameters(repo_root, tmp_path, own_memory=""))).fields
+    usual = BEAM.store(light, Run.of(parameters(repo_root, tmp_path, own_memory=""))).fields
     assert {name: usual[name] for name in ("settings", "answers_key")} == {
         name: before[name] for name in ("settings", "answers_key")
     }
     changed = parameters(repo_root, tmp_path, own_memory="", note_length=7)
-    fields = ArmFolder(light, Run.of(changed)).fields
+    fields = BEAM.store(light, Run.of(changed)).fields
     assert fields["settings"]["note_length"] == 7 and fields["answers_key"] != before["answers_key"]
     assert "note_length=7" in fields["configuration"]
 

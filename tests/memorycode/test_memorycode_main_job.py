@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from beam_memorycode.scored import score_data
 from beam_run.shown_tasks import Suite, announce, find_data, suite_of_run
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import answers_key, judgements_key
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.kept_settings import keep_settings
+from beamlib.evaluate.run import BEAM
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
@@ -155,9 +155,9 @@ def test_beam_does_not_rest_on_memorycode(repo_root: Path, tmp_path: Path) -> No
     without, beside = (beam(repo_root, tmp_path, folder) for folder in ("", "/dialogues"))
     assert Run.of(without).recording_command == Run.of(beside).recording_command
     for arm in arms_of(without, ["main"]):
-        keys = [answers_key(arm, Run.of(one)) for one in (without, beside)]
-        assert keys[0] == keys[1]
-        assert judgements_key(keys[0], Run.of(without)) == judgements_key(keys[1], Run.of(beside))
+        stores = [BEAM.store(arm, Run.of(one)) for one in (without, beside)]
+        assert stores[0].key("answers") == stores[1].key("answers")
+        assert stores[0].key("judgements") == stores[1].key("judgements")
     assert sidecar(Workspace(Run.of(without)), "figure4") == sidecar(Workspace(Run.of(beside)), "figure4")
     assert "memorycode" not in sidecar(Workspace(Run.of(beside)), "figure4")
 

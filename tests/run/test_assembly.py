@@ -19,8 +19,8 @@ from beam_claims.reproducing import reproduce
 from beam_run.assembly import AssemblyOptions, assemble, assemble_job
 from beam_run.cli import app
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import read_judgements
 from beamlib.evaluate.arms import COMPONENTS, Arm
+from beamlib.evaluate.beam_records import read_judgements
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
 from beamlib.run import Run

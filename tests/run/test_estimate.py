@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_run import estimate as module
+from beamlib.commands import estimate as module
 from beamlib.commands.costs import Estimate, pending_line, realised, since
 from beamlib.commands.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
 from beamlib.commands.estimate import estimate, estimate_path, read_estimate, save_estimate, start_estimate
