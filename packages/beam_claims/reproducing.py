@@ -24,7 +24,6 @@ from beam_claims.engine import BEAM_CLAIMS
 from beam_claims.statements import AVERAGE, MARGIN, Comparison, Series, Term, comparisons
 from beamlib.data.published import LENGTHS, Paper
 from beamlib.errors import UserError
-from beamlib.files import sha256, to_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,18 +139,6 @@ class RunArm:
         from beamlib.evaluate.beam_records import read_answers
 
         return {answer.probe_id: answer for answer in read_answers(self.folder)}
-
-    @cached_property
-    def contexts(self) -> dict[str, str]:
-        """Name what each question's context was made of: messages by part and order, what is cut, its tokens.
-
-        Records hold no hash of the text. Two contexts of one conversation with the same messages in the same places,
-        the same of them shortened and the same number of tokens are taken to be equal.
-        """
-        fields = {"message_ids", "parts", "partial_ids", "cuts", "context_tokens"}
-        return {
-            key: sha256(to_json(answer.model_dump(mode="json", include=fields))) for key, answer in self.answers.items()
-        }
 
     @property
     def setup(self) -> dict[str, Any]:
@@ -419,8 +406,8 @@ def _confounded(part: Comparison, found: Mapping[tuple[str, Series], RunArm]) ->
             if changed and same_reader:
                 reasons.append(f"{length}: the arms differ in {', '.join(changed)}, too")
             if same_reader:
-                shared = first.contexts.keys() & other.contexts.keys()
-                differing += sum(first.contexts[key] != other.contexts[key] for key in shared)
+                shared = first.answers.keys() & other.answers.keys()
+                differing += sum(first.answers[key].context_key != other.answers[key].context_key for key in shared)
                 questions += len(shared)
     if questions and differing < LEAST_DIFFERING * questions:
         reasons.append(f"the contexts differ for {differing} of {questions} questions only")

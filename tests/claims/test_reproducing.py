@@ -143,10 +143,11 @@ def test_a_compound_claim_needs_all_its_parts(template: Manifest, tmp_path: Path
 def test_identical_contexts_are_no_comparison(template: Manifest, tmp_path: Path) -> None:
     more, fewer = scripted(35, 0.05, 0.05)
     for k, means in ((15, more), (20, fewer)):
-        write_arm(tmp_path, template, LIGHT.model_copy(update={"k": k}), means, contexts=7)
+        lost = Cuts(pairs_dropped=k - 10)  # more is recalled and no more of it shown
+        write_arm(tmp_path, template, LIGHT.model_copy(update={"k": k}), means, contexts=7, cuts=lost)
     part = part_of(reproduce(tmp_path, "nugget-mean"), "beam-085", "500K: K = 20 less K = 15")
     assert part.outcome == "confounded" and (part.differing, part.questions) == (0, 700)
-    assert part.why == "the contexts differ for 0 of 700 questions only" and part.value is None
+    assert part.why.startswith("the contexts differ for 0 of 700 questions only") and part.value is None
 
 
 def test_cut_arms_and_other_settings_are_named(template: Manifest, tmp_path: Path) -> None:
