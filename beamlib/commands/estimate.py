@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -27,6 +28,7 @@ from beamlib.commands.dry_run import (
 )
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import model_roles
@@ -77,9 +79,11 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
         if task.kind(arm).outside and not (isinstance(arm, Arm) and call_rule(arm))
     ]
     expected = stored_means(run)
-    tally = CallTally()
-    for part in _rehearsed([(rehearsal, expected) for rehearsal in pending], run, label, quiet=quiet):
+    asking = [rehearsal.unit.asked for rehearsal in pending if rehearsal.answering]
+    tally, alike = CallTally(), Counter[tuple[str, str]]()
+    for part, own in _rehearsed([(rehearsal, expected) for rehearsal in pending], run, label, quiet=quiet):
         tally.add(part)
+        alike += own
     return build_estimate(
         run,
         names,
@@ -88,13 +92,15 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
         conversations=len(plan.pending),
         own=uncounted,
         suite=task.name,
-    )
+    ).with_warnings(_alike_lines(alike, sum(len(asked.probes) for asked in asking if isinstance(asked, Questions))))
 
 
 _Todo = tuple[Rehearsal, Mapping[CallStep, float]]
+_Rehearsed = tuple[CallTally, Counter[tuple[str, str]]]
+"""The calls of a unit, and for how many of its questions two budgets show the reader the same context."""
 
 
-def _rehearsed(jobs: Sequence[_Todo], run: Run, label: str, *, quiet: bool) -> Iterator[CallTally]:
+def _rehearsed(jobs: Sequence[_Todo], run: Run, label: str, *, quiet: bool) -> Iterator[_Rehearsed]:
     title = f"{label}: counting calls"
     with tqdm(total=len(jobs), desc=title, disable=quiet or None, leave=False, delay=2) as bar:
         if min(run.workers, len(jobs)) <= 1:
@@ -108,15 +114,35 @@ def _rehearsed(jobs: Sequence[_Todo], run: Run, label: str, *, quiet: bool) -> I
                 bar.update()
 
 
-def _rehearse(rehearsal: Rehearsal, expected: Mapping[CallStep, float]) -> CallTally:
+def _rehearse(rehearsal: Rehearsal, expected: Mapping[CallStep, float]) -> _Rehearsed:
     """Rehearse one unit, in a worker process."""
     unit, run = rehearsal.unit, rehearsal.run
     with rehearsed_roster(run, unit.id, expected, rehearsal.task.name) as (roster, tally):
-        rehearsal.perform(roster)
+        answers = rehearsal.perform(roster)
         if isinstance(unit.asked, Questions):
             arms = tuple(arm for arm in rehearsal.answering if isinstance(arm, Arm))
             count_adapters(tally, arms, unit.asked.conversation, len(unit.asked.probes), run, expected)
-    return tally
+    return tally, _alike([arm for arm in rehearsal.answering if isinstance(arm, Arm)], answers)
+
+
+def _alike(arms: Sequence[Arm], answers: Mapping[str, Sequence[Answer]]) -> Counter[tuple[str, str]]:
+    """Count for arms that differ in K alone the questions at which both show the reader the same context."""
+    alike = Counter[tuple[str, str]]()
+    for first, second in combinations(sorted(arms, key=lambda arm: arm.k or 0), 2):
+        if first.k != second.k and first.model_copy(update={"k": second.k}) == second:
+            own = zip(answers[first.name], answers[second.name], strict=True)
+            alike[first.name, second.name] = sum(ours.context_key == theirs.context_key for ours, theirs in own)
+    return alike
+
+
+def _alike_lines(alike: Counter[tuple[str, str]], questions: int) -> Iterator[str]:
+    for (first, second), equal in alike.items():
+        if equal:
+            yield (
+                f"{first} and {second} show the reader the same context at about {equal} of {questions} questions "
+                f"({equal / questions:.0%}): no more pairs fit, or there are none, and scores cannot tell them apart. "
+                "A larger reader window may (docs/running.md)."
+            )
 
 
 @contextmanager
