@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -13,7 +14,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,6 +28,9 @@ _LOCK = ".lock"
 MOST_MENDED = 10_000
 """Characters up to which a damaged JSON text is repaired, usually: a list of fifty questions."""
 _UNCLOSED = 32
+MOST_YAML, MOST_YAML_NODES, MOST_YAML_DEPTH = 1 << 18, 20_000, 30
+"""Characters, values and levels of a YAML text; the longest of this project has 14,000, 2,600 and 6."""
+_DIGITS = 100
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
@@ -43,10 +49,25 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> Path:
     return path
 
 
-def make_folder(path: Path) -> Path:
-    """Create a folder unless it exists."""
+def sync(path: Path) -> None:
+    """Have the disk keep a file, or the names in a folder, through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if not path.is_dir() or error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise  # else a file system that keeps names by other means, as some of networks do
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path) -> Path:
+    """Create a folder unless it exists, and have the disk keep it."""
+    try:
+        new = list(takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
         path.mkdir(parents=True, exist_ok=True)
+        for folder in new:
+            sync(folder.parent)
     except OSError as error:
         raise UserError(
             f"{path}: the folder cannot be created ({error.strerror}); choose another path or remove what blocks it."
@@ -82,6 +103,7 @@ def _replace(path: Path, pieces: Iterable[bytes]) -> None:
             os.fsync(descriptor)
         os.fchmod(descriptor, 0o644)  # mkstemp makes private files; results are meant to be shared
         temporary.replace(path)
+        sync(path.parent)  # a power cut does not bring the old file back
     except BaseException:
         _clear(temporary)
         raise
@@ -161,12 +183,17 @@ def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
     return write_text(path, "".join(to_json(row) + "\n" for row in rows))
 
 
-def read_text(path: Path) -> str:
-    """Read a UTF-8 file; raise `UserError` if it is missing, undecodable or no regular file."""
+def read_text(path: Path, most: int | None = None) -> str:
+    """Read a UTF-8 file; raise `UserError` if it is missing, undecodable or no regular file.
+
+    Args:
+        most: Characters that are expected at most. Of a longer text the first `most + 1` are returned.
+    """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise UserError(f"{path}: not a regular file; replace it by one.")  # reading a pipe would block
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(-1 if most is None else most + 1)
     except FileNotFoundError:
         raise UserError(f"{path}: the file does not exist.") from None
     except UnicodeDecodeError as error:
@@ -175,6 +202,22 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
     refuse_lfs_pointer(path, text[:100].encode())
     return text
+
+
+def read_version(path: Path) -> str:
+    """`read_text` of a file of settings or a prompt, which is asked for many times: it is read once, and again after it
+    has changed. Of a text that is longer than any such file the first `MOST_YAML + 1` characters are returned.
+    """
+    try:
+        stat = path.stat()
+    except OSError:
+        return read_text(path, MOST_YAML)  # which says what is wrong
+    return _read_version(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+
+
+@lru_cache(maxsize=256)
+def _read_version(path: Path, version: tuple[int, int, int]) -> str:
+    return read_text(path, MOST_YAML)
 
 
 def refuse_lfs_pointer(path: Path, start: bytes) -> None:
@@ -277,7 +320,43 @@ def read_jsonl(path: Path) -> list[Any]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuse a repeated key; PyYAML silently keeps the last value."""
+    """Refuse a repeated key, where PyYAML silently keeps the last value, and more nodes than anybody writes.
+
+    An alias counts as all that it stands for, and the counting ends before anything is built: seven lines of aliases to
+    aliases stand for ten million values, which every reader after this one would walk.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._nodes = 0
+        self._sizes: dict[str, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            size = self._sizes.get(event.anchor or "")
+            if size is None and event.anchor in self.anchors:
+                raise self._refusal("a value that contains itself", event)
+            self._count(size or 0, event)
+            return super().compose_node(parent, index)
+        before, self._depth = self._nodes, self._depth + 1
+        self._count(1, event)
+        if self._depth > MOST_YAML_DEPTH:
+            raise self._refusal(f"nested more than {MOST_YAML_DEPTH} deep", event)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if event.anchor is not None:
+            self._sizes[event.anchor] = self._nodes - before
+        return node
+
+    def _count(self, nodes: int, event: yaml.Event) -> None:
+        self._nodes += nodes
+        if self._nodes > MOST_YAML_NODES:
+            raise self._refusal(f"more than {MOST_YAML_NODES:,} values, aliases counted in full", event)
+
+    @staticmethod
+    def _refusal(problem: str, event: Any) -> yaml.YAMLError:
+        return yaml.composer.ComposerError(None, None, problem, event.start_mark)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -285,21 +364,47 @@ class _StrictLoader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, "a key occurs twice", node.start_mark)
         return mapping
 
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        text = super().construct_scalar(node)
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise yaml.constructor.ConstructorError(None, None, "half a character, as no file has it", node.start_mark)
+        return text
+
+    def construct_number(self, node: yaml.ScalarNode) -> float:
+        if len(node.value) > _DIGITS:
+            raise yaml.constructor.ConstructorError(None, None, "a number too long", node.start_mark)
+        whole = node.tag.endswith(":int")
+        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
+
+
+for _tag in ("int", "float"):
+    _StrictLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _StrictLoader.construct_number)
+
 
 def parse_yaml(text: str, path: Path) -> Any:
-    """Parse the YAML text of `path` strictly; raise `UserError` if it is invalid or a key repeats."""
+    """Parse the YAML text of `path` strictly.
+
+    Raises:
+        UserError: The text is invalid, repeats a key, or is longer, deeper or of more values than `MOST_YAML` allows,
+            counted with aliases expanded.
+    """
+    if len(text) > MOST_YAML:
+        raise UserError(f"{path}: has more than {MOST_YAML:,} characters, which no such file needs; shorten it.")
     try:
-        value = yaml.load(text, Loader=_StrictLoader)
-        json.dumps(value, default=str, skipkeys=True)  # a value that contains itself is a ValueError
-        return value
+        return yaml.load(text, Loader=_StrictLoader)
     except yaml.YAMLError as error:
         # The line, and long quotes in the message, may contain an API key.
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "unreadable"
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         problem = re.sub(r"'[^'<>]{9,}'", "'…'", problem)
         raise UserError(f"{path}: not valid YAML ({place}{problem}); correct it.") from None
-    except (ValueError, RecursionError) as error:  # thousands of digits, an impossible date, deep nesting
+    except (ValueError, RecursionError) as error:  # an impossible date
         raise UserError(f"{path}: holds a value that cannot be read ({str(error)[:80]}); correct it.") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """Parse a YAML file by `parse_yaml`, without reading one that is too long."""
+    return parse_yaml(read_text(path, MOST_YAML), path)
 
 
 def sha256(data: bytes | str) -> str:

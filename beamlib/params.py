@@ -7,19 +7,31 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from difflib import get_close_matches
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from beamlib.data.conversations import Size, Treatment
 from beamlib.data.sources import parse_size
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_text
+from beamlib.files import parse_yaml, read_version
 from beamlib.llm.endpoints import BACKBONE
+from beamlib.memory.declared import MemorySettings, memories, memory_sections, named_memories
 from beamlib.places import PARAMS, ROOT
 from beamlib.settings import (
     SECTIONS,
@@ -27,7 +39,6 @@ from beamlib.settings import (
     ContextSettings,
     GenerationSettings,
     JudgeSettings,
-    LightParameters,
     RetrievalSettings,
     Section,
 )
@@ -41,35 +52,55 @@ GENERATED = "generated"
 _MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data", "meme": "meme/data"}
 """What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
 
-AdapterName = Literal["mem0", "graphiti", "langmem"]
-ADAPTERS: tuple[AdapterName, ...] = get_args(AdapterName)
-"""Memory systems of others that are taken in by their names (`beam_memories.adapters`)."""
-
 PROCESS = "process:"
-OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{'|'.join(ADAPTERS)}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
-"""A memory that is not part of this package: `file.py:Class`, an adapter, or `process:NAME:COMMAND`. The class, and the
-name, names a folder."""
-
-EvolvingName = Literal["md-flat", "wiki", "dependencies"]
-EVOLVING: tuple[EvolvingName, ...] = get_args(EvolvingName)
-"""Memories for facts that change (`beam_memories.evolving`), which a run takes by name."""
-
-_BY_NAME = "|".join((*EVOLVING, *ADAPTERS))
+PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
+"""A name that may name a folder."""
+OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
+"""A memory that is declared nowhere: `file.py:Class`, or `process:NAME:COMMAND`. The class, and the name, names a
+folder."""
+_WITH_NAME = re.compile(rf"({PLAIN_NAME})=(.+\.py:\w+)")
 
 
 def listed_memories(memory: str) -> tuple[str, ...]:
     """Split the value of `own_memory`: several memories can be given only by their names, separated by commas."""
-    named = re.fullmatch(f"({_BY_NAME})(,({_BY_NAME}))*", memory)
-    return tuple(dict.fromkeys(memory.split(","))) if named else (memory,) if memory else ()
+    names = memory.split(",")
+    if memory and set(named_memories()).issuperset(names):
+        return tuple(dict.fromkeys(names))
+    named = _WITH_NAME.fullmatch(memory)
+    return (named[2],) if named else (memory,) if memory else ()
+
+
+def told_name(memory: str) -> str | None:
+    """Return the name that the value of `own_memory` has before the file: `newest=mine.py:Newest`."""
+    named = _WITH_NAME.fullmatch(memory)
+    return named[1] if named else None
+
+
+def with_name(target: str, name: str | None) -> str:
+    """Return the value of `own_memory` for a memory; only those in files bear names before them."""
+    return f"{name}={target}" if name and _WITH_NAME.fullmatch(f"{name}={target}") else target
+
+
+def only_named(memory: str) -> bool:
+    """Tell whether the value of `own_memory` is empty or holds names of declared memories alone."""
+    return set(named_memories()).issuperset(listed_memories(memory))
 
 
 SETTINGS = "settings"
 """What a size's file and a notebook's cell call the values that no cell discusses, as a mapping."""
 
+MEMORIES = "memories"
+"""The field of `RunParameters` with the settings of memories."""
+
 BASE = "base.yaml"
 
 Preset = Literal["default", "paper"]
 """Configurations by name: the default runs without downloads, each other has a file beside those of the sizes."""
+
+
+def _read_sections(values: Mapping[str, Any]) -> Mapping[str, MemorySettings]:
+    """Validate the settings of all memories, by memory."""
+    return {name: section.model_validate(values.get(name, {})) for name, section in memory_sections().items()}
 
 
 class RunParameters(BaseModel):
@@ -89,13 +120,10 @@ class RunParameters(BaseModel):
     chat: ChatSettings
     context: ContextSettings
     retrieval: RetrievalSettings
-    light: LightParameters
+    memories: SerializeAsAny[Annotated[Mapping[str, MemorySettings], PlainValidator(_read_sections)]]
     own_memory: str = Field(
-        pattern=f"^({OWN_MEMORY}|({_BY_NAME})(,({_BY_NAME}))*)?$",
-        description=(
-            f"a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, "
-            f"or some of {', '.join((*EVOLVING, *ADAPTERS))}, separated by commas; or empty"
-        ),
+        description="a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, or some of "
+        "those with names (docs/memories.md), separated by commas; or empty"
     )
     memory_timeout: int = Field(ge=1, le=1_000_000, description="seconds that it may take to read, and to recall")
     models: str = Field(description="models file with the roles' endpoints; empty for the offline stand-in")
@@ -117,16 +145,28 @@ class RunParameters(BaseModel):
     def _into_sections(cls, values: Any) -> Any:
         """Move each setting that is named on its own into its section."""
         values = dict(values)
-        for name, section in SECTIONS.items():
-            own = values.pop(name, {})
+        found: dict[str, Any] = dict(values.pop(MEMORIES, {}))
+        for name, section in sections().items():
+            own = values.pop(name, found.get(name, {}))
             own = dict(own) if isinstance(own, Section | Mapping) else own
-            values[name] = own | {key: values.pop(key) for key in section.model_fields if key in values}
-        return values
+            found[name] = own | {key: values.pop(key) for key in section.model_fields if key in values}
+        return values | {name: found.pop(name) for name in SECTIONS} | {MEMORIES: found}
 
     @field_validator("size", mode="before")
     @classmethod
     def _any_spelling(cls, value: Any) -> Any:
         return parse_size(value) if isinstance(value, str) else value
+
+    @field_validator("own_memory")
+    @classmethod
+    def _memory_that_is_there(cls, value: str) -> str:
+        if not (only_named(value) or re.fullmatch(OWN_MEMORY, value)):
+            names = ", ".join(named_memories())
+            raise ValueError(
+                "it should be a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, "
+                f"or some of {names}, separated by commas; or empty"
+            )
+        return value
 
     @property
     def flags(self) -> frozenset[str]:
@@ -150,26 +190,76 @@ class RunParameters(BaseModel):
 
     def __getitem__(self, name: str) -> Any:
         """Return a setting by its own name."""
-        return getattr(getattr(self, _SECTION_OF[name]) if name in _SECTION_OF else self, name)
+        section = section_of(name)
+        if section in memory_sections():  # those of a memory that was registered later have their usual values
+            return getattr(self.memories.get(section), name, FIELDS[name].get_default(call_default_factory=True))
+        return getattr(getattr(self, section) if section else self, name)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values by their own names; as everywhere in pydantic, these are not validated."""
         changes: dict[str, Any] = {}
         for name, value in (update or {}).items():
-            if section := _SECTION_OF.get(name):
+            section = section_of(name)
+            if section in self.memories:
+                own = changes.setdefault(MEMORIES, dict(self.memories))
+                own[section] = own[section].model_copy(update={name: value})
+            elif section:
                 changes[section] = changes.get(section, getattr(self, section)).model_copy(update={name: value})
             else:
                 changes[name] = value
         return super().model_copy(update=changes, deep=deep)
 
 
-_SECTION_OF = {name: section for section, model in SECTIONS.items() for name in model.model_fields}
+def sections() -> Mapping[str, type[Section]]:
+    """Return all sections by name, those of memories by the memory's."""
+    found: dict[str, type[Section]] = {}
+    for name in RunParameters.model_fields:
+        found |= memory_sections() if name == MEMORIES else {name: SECTIONS[name]} if name in SECTIONS else {}
+    return found
 
-FIELDS: Mapping[str, FieldInfo] = {
-    name: field
-    for top, own in RunParameters.model_fields.items()
-    for name, field in (SECTIONS[top].model_fields if top in SECTIONS else {top: own}).items()
-}
+
+def section_of(name: str) -> str:
+    """Return the section that a setting is in, empty for those of the run as a whole."""
+    return FIELDS.section(name)
+
+
+class _Fields(Mapping[str, FieldInfo]):
+    """All settings, also those of memories that are registered after this module is imported."""
+
+    def __getitem__(self, name: str) -> FieldInfo:
+        return self._known()[name][1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known())
+
+    def __len__(self) -> int:
+        return len(self._known())
+
+    def section(self, name: str) -> str:
+        """Return the section of a setting, empty where it has none."""
+        known = self._known()
+        return known[name][0] if name in known else ""
+
+    @staticmethod
+    def _known() -> Mapping[str, tuple[str, FieldInfo]]:
+        return _with_sections(tuple(sections().items()))
+
+
+@cache
+def _with_sections(known: tuple[tuple[str, type[Section]], ...]) -> Mapping[str, tuple[str, FieldInfo]]:
+    by_name, found = dict(known), dict[str, tuple[str, FieldInfo]]()
+    for top, field in RunParameters.model_fields.items():
+        for part in memory_sections() if top == MEMORIES else (top,):
+            own = {name: (part, info) for name, info in by_name[part].model_fields.items()} if part in by_name else {}
+            for name in own:
+                if name in found or name in RunParameters.model_fields:
+                    other = found[name][0] if name in found else ""
+                    raise UserError(f"the setting '{name}' of {part} is also one of {other or 'the run'}; rename it.")
+            found |= own or {top: ("", field)}
+    return found
+
+
+FIELDS = _Fields()
 """Every setting by its own name, in the order of the sections."""
 
 
@@ -181,7 +271,7 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
         raise UserError(f"{origin}: parameter 'size': {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = [part for part in map(str, first["loc"]) if part not in SECTIONS]
+        where = [part for part in map(str, first["loc"]) if part not in (MEMORIES, *sections())]
         name = ".".join(where) or "parameters"
         if first["type"] == "missing":
             raise UserError(f"{origin}: the parameter '{name}' is missing; add it.") from None
@@ -191,11 +281,9 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
         if first["type"] == "string_pattern_mismatch":
             message = f"it should be {FIELDS[name].description}"
         raise UserError(f"{origin}: parameter '{name}' is {reprlib.repr(first['input'])}: {message}.") from None
-    if found.light.filter == "batched" and "exact_yes" in found.flags:
-        raise UserError(
-            f"{origin}: parameter 'filter' is 'batched': the released behaviour exact_yes reads a yes for each chunk; "
-            "use chunkwise."
-        )
+    for kind in memories().values():
+        if why := kind.refusal(found):
+            raise UserError(f"{origin}: {why}")
     _check_places(found, origin)
     return found
 
@@ -237,13 +325,13 @@ def by_own_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for name, value in values.items():
         section, dot, rest = str(name).partition(".")
-        if section not in SECTIONS or not (dot or isinstance(value, Mapping)):
+        if section not in sections() or not (dot or isinstance(value, Mapping)):
             named[name] = value
             continue
         own = {rest: value} if dot else value
         for key in own:
-            if _SECTION_OF.get(key) != section:
-                known = ", ".join(SECTIONS[section].model_fields)
+            if section_of(key) != section:
+                known = ", ".join(sections()[section].model_fields)
                 raise UserError(f"{origin}: {section} has no setting '{key}'; it has {known}.")
         named |= own
     return named
@@ -272,13 +360,18 @@ def preset_values(preset: str, folder: Path) -> dict[str, Any]:
 
 def _values(path: Path) -> dict[str, Any]:
     """The values of a file, flat: those under `settings` are like the others."""
-    values: Any = parse_yaml(read_text(path), path)
+    values: Any = deepcopy(_parsed(path, read_version(path)))
     settings: Any = values.pop(SETTINGS, {}) if isinstance(values, dict) else None
     if not isinstance(settings, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
     settings, values = by_own_names(settings, str(path)), by_own_names(values, str(path))
     check_names([*settings, *values], str(path))
     return {**settings, **values}
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path, text: str) -> Any:
+    return parse_yaml(text, path)
 
 
 def generated_in(run: Path) -> Path | None:

@@ -36,6 +36,19 @@ class NeuralModels(Protocol):
         """Index keys by learned sparse vectors."""
 
 
+class OfflineAuthors(Protocol):
+    """The offline author of generated conversations (`beam_offline.author`), and the domains that it writes."""
+
+    def offline_author(self, story: Any, /) -> Model:
+        """Return the author of a `beam_generate.shapes.Story`."""
+
+    def banks(self) -> Any:
+        """Return the names of the domains that it writes."""
+
+    def bank(self, domain: str, /) -> Any:
+        """Return the words of a domain; raise `UserError` for one that it does not write."""
+
+
 class Cluster(Protocol):
     """Workers on other machines (`beam_run.cluster`)."""
 
@@ -53,24 +66,41 @@ def _missing(*_: Any) -> Any:
     )
 
 
+def _nameless(_: str) -> None:
+    """Leave a memory without a name of its own: it is called like its class."""
+
+
 @dataclass(frozen=True)
 class Plugins:
     """Factories for what the core does not have.
 
     Attributes:
         model: The model that replies where no models file is named.
+        authors: The offline author of generated conversations.
         judge_error: A sentence on how far scores by that model's verdicts may be off.
-        open_memory: Opens a memory that is not in `beamlib.memory`, for an `Arm`, `ResolvedParameters` and the models.
+        open_memory: Opens a memory that is not in `beamlib.memory`, for an `Arm`, `Run` and the models.
             (The two are not imported here: retrieval imports this module, and must not reach `beamlib.evaluate`.)
+        memory_place: Makes the paths in the value of `--memory` absolute.
+        available_memories: Checks memories that are not in `beamlib.memory`; returns those that can run
+            (`beam_memories.own_memory.available_memories`).
+        use_cluster: Has all further work done by the cluster that `--cluster` names; an empty name ends that.
         identify_memory: For an arm's `target`, a hash of the memory's code and the notes that tables print.
+        name_memory: For an arm's `target`, the name that the memory gives itself, if any.
+        memories: Packages and modules that are searched for memories (`beamlib.memory.declared`).
         neural: The encoders that are neural models.
         cluster: Workers on other machines, None to use processes of this one.
     """
 
     model: Callable[[], Model] = _missing
+    authors: Callable[[], OfflineAuthors] = _missing
     judge_error: Callable[[], str] = _missing
     open_memory: Callable[[Any, Any, ModelRoles], AbstractContextManager[Memory]] = _missing
+    memory_place: Callable[[str], str] = _missing
+    available_memories: Callable[..., str] = _missing
+    use_cluster: Callable[[str], None] = _missing
     identify_memory: Callable[[str], tuple[str, tuple[str, ...]]] = _missing
+    name_memory: Callable[[str], str | None] = _nameless
+    memories: tuple[str, ...] = ()
     neural: Callable[[], NeuralModels] = _missing
     cluster: Cluster | None = None
 

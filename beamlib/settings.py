@@ -117,21 +117,6 @@ class RetrievalSettings(Section):
         return value
 
 
-class LightParameters(Section):
-    """LIGHT's own parts (paper, section 3): working memory, scratchpad, noise filter."""
-
-    working_pairs: int = Field(4, ge=0, description="z of the paper: newest pairs in working memory")
-    episodic_share: float = Field(0.45, gt=0, lt=1, description="share of LIGHT's context for retrieved pairs")
-    working_share: float = Field(0.15, gt=0, lt=1, description="share of LIGHT's context for working memory")
-    scratchpad_threshold: int = Field(30_000, ge=100, description="tokens above which the scratchpad is compressed")
-    scratchpad_target: int = Field(15_000, ge=50, description="tokens it is compressed to")
-    chunk_percentile: float = Field(80.0, ge=0, le=100, description="distances above it cut the scratchpad into chunks")
-    chunk_buffer: int = Field(1, ge=0, description="sentences on either side that a distance is measured over")
-    filter: Literal["chunkwise", "batched"] = Field(
-        "chunkwise", description="noise filter: a call per chunk and question as in the paper, or a call per question"
-    )
-
-
 class JudgeSettings(Section):
     """How verdicts are asked for and made into scores."""
 
@@ -168,15 +153,11 @@ class GenerationSettings(Section):
         return value
 
 
-YOUNGER: Final = frozenset({"filter"})
-"""Settings that records leave out where they have their usual value: older records lack them."""
-
 SECTIONS: Final[Mapping[str, type[Section]]] = {
     "chat": ChatSettings,
     "context": ContextSettings,
     "retrieval": RetrievalSettings,
-    "light": LightParameters,
     "judging": JudgeSettings,
     "generation": GenerationSettings,
 }
-"""The sections of `beamlib.params.RunParameters`."""
+"""The sections of `beamlib.params.RunParameters`, beside those of memories (`beamlib.memory.declared`)."""

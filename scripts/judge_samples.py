@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from beam_generate.read_facts import NUMBER_WORDS, find_dates, find_numbers
 from beam_offline.judge.cues import DENIAL
-from beam_offline.read_facts import NUMBER_WORDS, find_dates, find_numbers
 from beamlib.data.probes import SHAPES
 from beamlib.text import split_sentences, token_spans
 

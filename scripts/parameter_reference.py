@@ -7,15 +7,17 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
-from beamlib.params import BASE, FIELDS, RunParameters, load_parameters
+from beam_run.plugins import register_packages
+from beamlib.params import BASE, FIELDS, MEMORIES, RunParameters, load_parameters, sections
 from beamlib.places import PARAMS
-from beamlib.settings import MOST_TOKENS, SECTIONS
+from beamlib.settings import MOST_TOKENS
 
 HEAD = """# Parameters
 
 Made by `.venv/bin/python scripts/parameter_reference.py > docs/parameters.md` from `beamlib/params.py`,
-`beamlib/settings.py` and `params/base.yaml`. Give any of them by its own name in a size's file, in a notebook's cell or
-with `--set name=value`; a file and `--set` also take `section.name`. In Python: `parameters.retrieval.k`.
+`beamlib/settings.py`, the classes of memories and `params/base.yaml`. Give any of them by its own name in a size's
+file, in a notebook's cell or with `--set name=value`; a file and `--set` also take `section.name`. In Python:
+`parameters["k"]`.
 """
 _NOTE = re.compile(r"^(\w+):.*?\s#\s*(.*)$", re.MULTILINE)
 
@@ -41,11 +43,12 @@ def _bounds(rule: object) -> list[tuple[str, object]]:
 def reference() -> str:
     """Return the text of docs/parameters.md."""
     base, notes = load_parameters(PARAMS / BASE), dict(_NOTE.findall((PARAMS / BASE).read_text()))
-    parts = {"": [name for name in RunParameters.model_fields if name not in SECTIONS]}
-    parts |= {name: list(section.model_fields) for name, section in SECTIONS.items()}
+    register_packages()
+    parts = {"": [name for name in RunParameters.model_fields if name not in (MEMORIES, *sections())]}
+    parts |= {name: list(section.model_fields) for name, section in sections().items()}
     lines = [HEAD]
     for part, names in parts.items():
-        about = (SECTIONS[part].__doc__ or "") if part else "The run as a whole."
+        about = (sections()[part].__doc__ or "") if part else "The run as a whole."
         lines += [
             f"## {part or 'run'}",
             "",

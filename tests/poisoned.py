@@ -13,10 +13,10 @@ from IPython.display import Markdown
 from pydantic import BaseModel
 
 from beam_claims.engine import ClaimResult, markdown
-from beam_run.cost_table import cost_table
-from beam_run.costs import Estimate, RealisedRow
+from beamlib.commands.cost_table import cost_table
+from beamlib.commands.costs import Estimate, RealisedRow
 from beamlib.evaluate.answer_record import Answer, ContextLosses
-from beamlib.evaluate.arm_folder import Manifest
+from beamlib.evaluate.beam_records import Manifest
 from beamlib.memory.protocol import Cuts
 from beamlib.params import RunParameters
 from beamlib.report.footer import footer

@@ -7,55 +7,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from beamlib.data.conversations import Conversation, Pair, Probe
+from beamlib.data.conversations import Conversation, Probe
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, sends_chat_turns
-from beamlib.evaluate.ingest_cache import read_light
+from beamlib.evaluate.ingest_cache import read_shared
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
 from beamlib.memory import Memory
-from beamlib.memory.full_context import FullContext, NoMemory
-from beamlib.memory.light import Light, LightSettings
-from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
-from beamlib.memory.rag import Rag
-from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
-from beamlib.params import EVOLVING, RunParameters
-from beamlib.plugins import plugins
+from beamlib.memory.declared import DeclaredMemory, Given, SharedReading, kind_of, memory_kind, recall_each
+from beamlib.memory.protocol import RetrievedContext, partly_shown
+from beamlib.params import RunParameters
 from beamlib.processes import tell
+from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter
 
-
-class Oracle:
-    """Recalls the pairs that hold the cited messages, in conversation order, as the part "evidence".
-
-    `evidence` maps a probe's id to message ids of the conversation. A probe it does not name, or that cites nothing
-    (abstention), gives an empty recollection. It goes by id and not by wording, unlike a memory, because two probes of
-    a conversation may ask the same and rest on different messages.
-    """
-
-    name = "oracle"
-
-    def __init__(self, evidence: Mapping[str, tuple[int, ...]]) -> None:
-        self._evidence = evidence
-        self._pair_of: dict[int, Pair] | None = None
-
-    def ingest(self, conversation: Conversation) -> None:
-        """Note which pair each message belongs to."""
-        self._pair_of = {i: pair for pair in conversation.pairs for i in pair.message_ids}
-
-    def recall_for(self, probe: Probe) -> RetrievedContext:
-        """The evidence for `probe`; `ValueError` if it cites a message that the conversation does not have."""
-        if self._pair_of is None:
-            raise RuntimeError("Oracle.recall_for was called before ingest")
-        cited = sorted(set(self._evidence.get(probe.id, ())))
-        missing = [i for i in cited if i not in self._pair_of]
-        if missing:
-            raise ValueError(f"evidence cites messages {missing}, which the conversation does not have")
-        pairs = {self._pair_of[i].user.id: self._pair_of[i] for i in cited}
-        return RetrievedContext.of([passage(pair, part="evidence") for pair in pairs.values()])
-
-
-AnyMemory = TypeVar("AnyMemory", bound=Memory | Oracle)
+AnyMemory = TypeVar("AnyMemory", bound=Memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,69 +42,56 @@ Group = tuple[Sequence[Asked], Model, bool]
 """Prompts, who is asked, and whether the first of them warms the others' prefix."""
 
 
-def light_settings(arm: Arm, parameters: ResolvedParameters) -> LightSettings:
-    """LIGHT's settings for an arm: `without` switches one component off."""
-    return LightSettings(
-        k=arm.k or parameters.retrieval.k,
-        retriever=arm.retriever or parameters.retrieval.retriever,
-        reader_window=parameters.context.reader_window,
-        **dict(parameters.light),
-        encoder=parameters.retrieval.encoder,
-        splade=parameters.retrieval.splade,
-        token_counter=parameters.context.token_counter,
-        released=parameters.flags & LIGHT_FLAGS,
-        use_retrieval=arm.without != "retrieval",
-        use_scratchpad=arm.without != "scratchpad",
-        use_working=arm.without != "working-memory",
-        use_filter=arm.without != "noise-filter",
-    )
+def given_to(
+    arm: Arm,
+    parameters: Run,
+    roster: ModelRoles,
+    evidence: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    as_turns: bool = False,
+) -> Given:
+    """What the memory of an arm is built of."""
+    of_arm = {name: value for name in ("retriever", "k") if (value := getattr(arm, name)) is not None}
+    return Given(
+        parameters, roster, parameters.counter, of_arm, arm.without, arm.target, evidence or {}, as_turns,
+        parameters.flags, arm,
+    )  # fmt: skip
 
 
 def ingested(
     arms: Sequence[Arm],
     conversation: Conversation,
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
     *,
     as_turns: bool = False,
-) -> Iterator[tuple[Arm, Memory | Oracle | ModelError]]:
+) -> Iterator[tuple[Arm, Memory | ModelError]]:
     """Each arm with its memory, conversation read; a failed reading comes as the `ModelError` it raised.
 
-    All variants of LIGHT share one reading, which is most of their cost: they differ only in what they recall.
-    `evidence` maps a probe's id to the message ids it cites, for the oracle alone. With `as_turns` long context comes
-    as chat turns. Each arm has its own `Conversation`
-    of the same unchangeable messages; a memory of one's own has a copy of these too, in its process, which ends when
-    the next arm is asked for.
+    Arms of a `SharedReading` (all variants of LIGHT) share one, which is most of their cost: they differ only in what
+    they recall. `evidence` maps a probe's id to the message ids it cites, for the ceiling alone. With `as_turns` long
+    context comes as chat turns. Each arm has its own `Conversation` of the same unchangeable messages; a memory of
+    one's own has a copy of these too, in its process, which ends when the next arm is asked for.
     """
-    read: Light | ModelError | None = None
-    indexed: dict[str, Light] = {}  # the reading under each retriever: an index is made once
+    readings: dict[str, SharedReading | ModelError] = {}
     for arm in arms:
         tell(f"{conversation.id} {arm.name}")
         conversation = replace(conversation, removed=dict(conversation.removed))
-        if arm.memory in ("own", *EVOLVING):
-            with plugins().open_memory(arm, parameters, roster) as own:
-                yield arm, read_or_fail(own, conversation)
-            continue
-        if arm.memory != "light":
-            memory = _plain_memory(arm, parameters, roster, evidence, as_turns=as_turns)
-            yield arm, read_or_fail(memory, conversation)
-            continue
-        settings = light_settings(arm, parameters)
-        if read is None:
+        given = given_to(arm, parameters, roster, evidence, as_turns=as_turns)
+        with memory_kind(arm.memory).open(given) as memory:
+            if not isinstance(memory, SharedReading):
+                yield arm, read_or_fail(memory, conversation)
+                continue
             try:
-                read = read_light(conversation, settings, parameters, roster)
+                if arm.memory not in readings:
+                    readings[arm.memory] = read_shared(memory, conversation, parameters, roster)
+                reading = readings[arm.memory]
+                shared = reading if isinstance(reading, ModelError) else reading.share(given)
             except ModelError as error:
-                read = error
-        if isinstance(read, ModelError):
-            yield arm, read
-            continue
-        try:
-            if settings.retriever not in indexed:
-                indexed[settings.retriever] = read.variant(settings)  # another index over the same keys and notes
-            yield arm, indexed[settings.retriever].variant(settings)
-        except ModelError as error:
-            yield arm, error
+                readings.setdefault(arm.memory, error)
+                shared = error
+            yield arm, shared
 
 
 def read_or_fail(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelError:
@@ -151,37 +103,9 @@ def read_or_fail(memory: AnyMemory, conversation: Conversation) -> AnyMemory | M
     return memory
 
 
-def _plain_memory(
-    arm: Arm,
-    parameters: ResolvedParameters,
-    roster: ModelRoles,
-    evidence: Mapping[str, tuple[int, ...]],
-    *,
-    as_turns: bool,
-) -> Memory | Oracle:
-    match arm.memory:
-        case "none":
-            return NoMemory()
-        case "oracle":
-            return Oracle(evidence)
-        case "full-context":
-            return FullContext(parameters.context.full_context_window, counter=parameters.counter, as_turns=as_turns)
-        case _:
-            return Rag(
-                k=arm.k or parameters.retrieval.k,
-                retriever=arm.retriever or parameters.retrieval.retriever,
-                window_tokens=parameters.context.reader_window,
-                encoder=parameters.retrieval.encoder,
-                splade=parameters.retrieval.splade,
-                embedding=roster.embedding,
-                released=parameters.flags & RAG_FLAGS,
-                counter=parameters.counter,
-            )
-
-
 def ask_probes(
     probes: Sequence[Probe],
-    memory: Memory | Oracle | ModelError,
+    memory: Memory | ModelError,
     prompt: Callable[[int, RetrievedContext], Prompt],
     conversation: Conversation | None = None,
 ) -> list[Asked]:
@@ -208,17 +132,9 @@ def ask_probes(
     return asked
 
 
-def recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[RetrievedContext | ModelError]:
+def recollections(probes: Sequence[Probe], memory: Memory) -> list[RetrievedContext | ModelError]:
     """What `memory` recalls for each of `probes`, in order, or the `ModelError` that recalling ended with."""
-    if isinstance(memory, Light):  # its filter calls for all questions go out together
-        return memory.recall_all([probe.question for probe in probes])
-    found: list[RetrievedContext | ModelError] = []
-    for probe in probes:
-        try:
-            found.append(memory.recall_for(probe) if isinstance(memory, Oracle) else memory.recall(probe.question))
-        except ModelError as error:
-            found.append(error)
-    return found
+    return memory.recall_probes(probes) if isinstance(memory, DeclaredMemory) else recall_each(memory, probes)
 
 
 async def answers_to(
@@ -252,7 +168,7 @@ class Questions:
 def answer_questions(
     asked: Questions,
     arms: Sequence[Arm],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, dict[str, list[Answer]]]:
@@ -265,7 +181,7 @@ def answer_arms(
     arms: Sequence[Arm],
     conversation: Conversation,
     probes: Sequence[Probe],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, list[Answer]]:
@@ -274,10 +190,10 @@ def answer_arms(
         (
             ask_arm(arm, probes, memory, parameters, conversation),
             roster.reader_of(arm.memory),
-            arm.memory == "full-context",
+            kind_of(arm.memory).whole,
         )
         for arm, memory in ingested(
-            arms, conversation, parameters, roster, evidence, as_turns=sends_chat_turns(parameters)
+            arms, conversation, parameters, roster, evidence, as_turns=parameters.sends_chat_turns
         )
     ]
     names = [arm.name for arm in arms]
@@ -287,7 +203,7 @@ def answer_arms(
 def ask_arm(
     arm: Arm,
     probes: Sequence[Probe],
-    memory: Memory | Oracle | ModelError,
+    memory: Memory | ModelError,
     parameters: RunParameters,
     conversation: Conversation,
 ) -> list[Asked]:
@@ -297,7 +213,7 @@ def ask_arm(
     `questions_accumulate` reproduces the released long-context baseline, whose message list keeps every question from
     the second on (M9 of the reference: 1, 1, 2, 3, ... questions in the prompt).
     """
-    whole = arm.memory == "full-context"
+    whole = kind_of(arm.memory).whole
     released = "answer_full_released" if "long_context_prompt" in parameters.flags else "answer_full"
 
     def prompt(place: int, recalled: RetrievedContext) -> Prompt:

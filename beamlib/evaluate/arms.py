@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from beamlib.params import ADAPTERS, EVOLVING, OWN_MEMORY, PROCESS, EvolvingName, RunParameters, listed_memories
+from beamlib.memory.declared import DeclaredMemory, kind_of, memories
+from beamlib.memory.outside import Own
+from beamlib.params import OWN_MEMORY, PLAIN_NAME, PROCESS, RunParameters, listed_memories, told_name
+from beamlib.plugins import plugins
 from beamlib.settings import HYBRID_BEAM_REMOVED, RetrieverName
 
-MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own", "imported"] | EvolvingName
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
 
-IMPORTED = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
+IMPORTED = PLAIN_NAME
 """The name of an imported run, which names a folder."""
 
 _INDEXES = {
@@ -27,11 +27,8 @@ _INDEXES = {
     "dense": "dense is vectors by {encoder}",
     "splade": "splade is vectors by {splade}",
 }
-_SEARCHED = {
-    "rag": "RAG searches pairs",
-    "light": "LIGHT searches the keys of pairs, and has working memory, scratchpad and noise filter of its own",
-    "dependencies": "dependencies searches pairs beside its ledger",
-}
+MEMORY = r"[a-z][a-z0-9-]{0,59}"
+"""The name of a declared memory. Records of one that this installation lacks can be read all the same."""
 
 
 class Arm(BaseModel):
@@ -44,7 +41,7 @@ class Arm(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    memory: MemoryName
+    memory: Annotated[str, Field(pattern=f"^{MEMORY}$")]
     retriever: RetrieverName | Literal["hybrid-beam"] | None = None  # hybrid-beam: in records of earlier versions
     k: Annotated[int, Field(ge=1)] | None = None
     without: Component | None = None
@@ -62,7 +59,7 @@ class Arm(BaseModel):
     def name(self) -> str:
         """Names the arm's folder and its column, for example `light-hybrid-k5-without-scratchpad`."""
         parts: list[str] = [self.memory]
-        if self.target in ADAPTERS:
+        if self.target is not None and kind_of(self.target).outside:
             parts = [self.target]
         elif self.target is not None and self.target.startswith(PROCESS):
             parts = self.target.split(":")[:2]
@@ -77,59 +74,55 @@ class Arm(BaseModel):
         return "-".join(parts)
 
 
-def _light(parameters: RunParameters, **changes: object) -> Arm:
-    retrieval = parameters.retrieval
-    settings: dict[str, object] = {"memory": "light", "retriever": retrieval.retriever, "k": retrieval.k}
-    return Arm.model_validate({**settings, **changes})
+def base_memory() -> str:
+    """The memory whose components, K and retriever Tables 8, 9 and 10 of the paper vary."""
+    return next(name for name, kind in memories().items() if kind.components)
 
 
-def own_arm(target: str) -> Arm:
-    """Make the arm of a memory that is not part of this package, named as its class names itself."""
-    return Arm(memory="own", target=target, called=_called(target))
+def baseline_memory() -> str:
+    """The memory that is one index and nothing else: of the same K and retriever as the base."""
+    plain = (name for name, kind in memories().items() if kind.joins == "always" and not kind.components)
+    return next(name for name in plain if "retriever" in memories()[name].uses)
 
 
-def _called(target: str) -> str | None:
-    """Read the plain text that a class assigns to `name`, without running its file; None where there is none."""
-    path, _, chosen = target.rpartition(":")
-    try:
-        parsed = ast.parse(Path(path).read_text(encoding="utf-8")) if path.endswith(".py") else ast.Module([], [])
-    except (OSError, ValueError, SyntaxError, RecursionError):  # told where the memory is made
-        return None
-    for definition in parsed.body:
-        for line in definition.body if isinstance(definition, ast.ClassDef) and definition.name == chosen else ():
-            places = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
-            value = getattr(getattr(line, "value", None), "value", None)
-            if any(isinstance(place, ast.Name) and place.id == "name" for place in places) and isinstance(value, str):
-                return value if re.fullmatch(IMPORTED, value) else None
-    return None
+def memory_arm(name: str, parameters: RunParameters, **changes: object) -> Arm:
+    """Make the arm of a declared memory, with the run's retriever and K where it searches by them."""
+    kind = kind_of(name)
+    if kind.outside:
+        return own_arm(name)
+    used = {setting: parameters[setting] for setting in ("retriever", "k") if setting in kind.uses}
+    return Arm.model_validate({"memory": name, **used, **changes})
 
 
-def _chosen(parameters: RunParameters) -> Iterator[Arm]:
-    """Yield the memories that the user takes in beside the others, if any."""
-    for memory in listed_memories(parameters.own_memory):
-        named = next((name for name in EVOLVING if name == memory), None)
-        if named == "dependencies":
-            yield Arm(memory=named, retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
-        elif named:
-            yield Arm(memory=named)
-        else:
-            yield own_arm(memory)
+def own_arm(target: str, called: str | None = None) -> Arm:
+    """Make the arm of a memory that is not part of this package.
+
+    Args:
+        called: What it is called; by default the name that it gives itself, which its process is asked for.
+    """
+    in_file = not target.startswith(PROCESS) and ":" in target
+    return Arm(memory=Own.name, target=target, called=(called or plugins().name_memory(target)) if in_file else None)
 
 
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
     """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`."""
+
+    def arms(chosen: Callable[[type[DeclaredMemory]], bool]) -> list[Arm]:
+        return [memory_arm(name, parameters) for name, kind in memories().items() if chosen(kind)]
+
+    def light(**changes: object) -> Arm:
+        return memory_arm(base_memory(), parameters, **changes)
+
+    own, called = listed_memories(parameters.own_memory), told_name(parameters.own_memory)
     return {
         "main": (
-            Arm(memory="none"),
-            Arm(memory="full-context"),
-            Arm(memory="rag", retriever=parameters.retrieval.retriever, k=parameters.retrieval.k),
-            _light(parameters),
-            *_chosen(parameters),
-            Arm(memory="oracle"),
+            *arms(lambda kind: kind.joins == "always" and not kind.ceiling),
+            *(memory_arm(one, parameters) if one in memories() else own_arm(one, called) for one in own),
+            *arms(lambda kind: kind.ceiling),
         ),
-        "budget": tuple(_light(parameters, k=k) for k in parameters.retrieval.budgets),
-        "retriever": tuple(_light(parameters, retriever=name) for name in parameters.retrieval.retrievers),
-        "ablation": (_light(parameters), *(_light(parameters, without=part) for part in COMPONENTS)),
+        "budget": tuple(light(k=k) for k in parameters.retrieval.budgets),
+        "retriever": tuple(light(retriever=name) for name in parameters.retrieval.retrievers),
+        "ablation": (light(), *(light(without=part) for part in COMPONENTS)),
     }
 
 
@@ -148,5 +141,5 @@ def searches(settings: Sequence[Mapping[str, Any]]) -> list[str]:
         own = models.get("encoder", "embedded") != "embedded"
         vectors = f"vectors by {models['encoder']}" if own else "the shipped vectors"
         found.append(_INDEXES.get(one["retriever"], one["retriever"]).format(vectors=vectors, **models))
-    found += [_SEARCHED[one["memory"]] for one in searching if one["memory"] in _SEARCHED]
-    return list(dict.fromkeys(found))
+    found += [kind_of(one["memory"]).searched for one in searching]
+    return list(filter(None, dict.fromkeys(found)))

@@ -13,13 +13,13 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from pydantic import BaseModel
 from tqdm import tqdm
 
-from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models
+from beamlib.evaluate.calling import open_models
 from beamlib.files import make_folder
 from beamlib.llm.model import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
-from beamlib.params import RunParameters
 from beamlib.plugins import plugins
 from beamlib.processes import Workers, as_they_end, at_once, process_pool, tell
+from beamlib.run import Run
 
 AnyArm: TypeAlias = Any
 """One of BEAM's arms, or the name of a memory or setup of another task."""
@@ -36,7 +36,7 @@ class Answerer(Protocol):
         self,
         asked: Any,
         arms: Sequence[Any],
-        parameters: ResolvedParameters,
+        run: Run,
         roster: ModelRoles,
         evidence: Evidence,
         /,
@@ -47,7 +47,7 @@ class Judge(Protocol):
     """Judges the answers of some arms, by the arm's name, in their order."""
 
     def __call__(
-        self, asked: Mapping[str, Sequence[Any]], parameters: ResolvedParameters, roster: ModelRoles, /
+        self, asked: Mapping[str, Sequence[Any]], run: Run, roster: ModelRoles, /
     ) -> Mapping[str, Sequence[BaseModel]]: ...
 
 
@@ -84,7 +84,7 @@ class AnswerJob:
 
     work: tuple[UnitWork, ...]
     answer: Answerer
-    parameters: ResolvedParameters
+    run: Run
     evidence: Evidence = field(default_factory=dict)
     suite: str = ""
     command: str = ""
@@ -109,11 +109,11 @@ class AnswerJob:
 
     def _answer(self, unit: UnitWork) -> Mapping[str, Records]:
         with self.open(unit.id) as roster:
-            return self.answer(unit.asked, unit.arms, self.parameters, roster, self.evidence)
+            return self.answer(unit.asked, unit.arms, self.run, roster, self.evidence)
 
     def open(self, store: str) -> AbstractContextManager[ModelRoles]:
         """The models, behind the call store of this name."""
-        return open_models(self.parameters, store, self.processes, self.run_id, suite=self.suite, command=self.command)
+        return open_models(self.run, store, self.processes, self.run_id, suite=self.suite, command=self.command)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class JudgeJob:
     conversation_id: str
     asked: Mapping[str, Sequence[Any]]
     judge: Judge
-    parameters: ResolvedParameters
+    run: Run
     suite: str = ""
     command: str = ""
     processes: int = 1
@@ -138,9 +138,9 @@ class JudgeJob:
         """Judge, and return the verdicts by arm."""
         tell(self.conversation_id)
         with open_models(
-            self.parameters, self.conversation_id, self.processes, self.run_id, suite=self.suite, command=self.command
+            self.run, self.conversation_id, self.processes, self.run_id, suite=self.suite, command=self.command
         ) as roster:
-            return self.judge(self.asked, self.parameters, roster)
+            return self.judge(self.asked, self.run, roster)
 
 
 def perform_job(job: Job) -> Any:
@@ -151,7 +151,7 @@ def perform_job(job: Job) -> Any:
 def run_jobs(
     rounds: Sequence[Sequence[AnyJob]],
     title: str,
-    parameters: RunParameters,
+    run: Run,
     *,
     suite: str = "",
     isolated: bool = True,
@@ -166,17 +166,17 @@ def run_jobs(
     most = max(map(len, rounds), default=0)
     if not most:
         return
-    calls = make_folder(calls_folder(parameters, suite)) if parameters.models else None
+    calls = make_folder(run.calls_folder(suite)) if run.models_file else None
     total = sum(job.answers for jobs in rounds for job in jobs)
     # A worker lets calls in flight arrive when a run is ended.
-    calling = parameters.models and parameters.calls != "replay" and parameters.confirm_cost
+    calling = run.models_file and run.calls != "replay" and run.confirm_cost
     with tqdm(total=total, desc=title, unit=" answers", disable=quiet or None) as bar:
-        if not (isolated or calling or plugins().cluster) and min(parameters.workers, most) <= 1:
+        if not (isolated or calling or plugins().cluster) and min(run.workers, most) <= 1:
             for job in (job for jobs in rounds for job in jobs):
                 yield job, perform_job(job)
                 bar.update(job.answers)
             return
-        with _workers(parameters, most, suite) as pool:
+        with _workers(run, most, suite) as pool:
             for jobs in rounds:
                 futures = {pool.submit(perform_job, replace(job, processes=pool.size)): job for job in jobs}  # type: ignore[type-var]
                 for future in as_they_end(futures, pool, bar, calls):
@@ -184,8 +184,8 @@ def run_jobs(
                     bar.update(futures[future].answers)
 
 
-def _workers(parameters: RunParameters, jobs: int, suite: str) -> AbstractContextManager[Workers]:
+def _workers(run: Run, jobs: int, suite: str) -> AbstractContextManager[Workers]:
     """Processes of this machine, or the workers of the cluster that the command was given."""
     if (cluster := plugins().cluster) is not None:
-        return cluster.pool(parameters, jobs, suite)
-    return process_pool(min(parameters.workers, jobs))
+        return cluster.pool(run, jobs, suite)
+    return process_pool(min(run.workers, jobs))

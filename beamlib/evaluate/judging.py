@@ -8,8 +8,8 @@ from beamlib.data.loading import Loaded
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.llm.model import ModelRoles
+from beamlib.run import Run
 from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.records import Judgement
 
@@ -26,7 +26,7 @@ def to_judge(answers: Sequence[Answer], loaded: Loaded) -> list[ToJudge]:
 
 
 def judge_arms(
-    asked: Mapping[str, Sequence[ToJudge]], parameters: ResolvedParameters, roster: ModelRoles
+    asked: Mapping[str, Sequence[ToJudge]], parameters: Run, roster: ModelRoles
 ) -> dict[str, list[Judgement]]:
     """Judge some answers by arm, in this process and by `roster`."""
     judgements = iter(
@@ -50,7 +50,7 @@ def evidence_of(loaded: Loaded) -> dict[str, tuple[int, ...]]:
 def work(
     loaded: Loaded,
     arms: Sequence[Arm],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
 ) -> _Work:
     """Answer and judge one conversation with some arms, in this process and by `roster`."""

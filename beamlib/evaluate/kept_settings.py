@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from beamlib.evaluate.calling import run_path
-from beamlib.files import read_json, write_json, write_text
-from beamlib.llm.endpoints import MODELS, load_models
-from beamlib.llm.prompts import prompt_ids
-from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
+from beamlib.files import read_json, write_json
+from beamlib.llm.endpoints import MODELS
+from beamlib.memory.declared import memory_kind, named_memories
+from beamlib.params import FIELDS, only_named
+from beamlib.run import Run
 
 PARAMETERS = "parameters.json"
 ELSEWHERE = {"memorycode": "", "meme": ""}  # of other benchmarks: no answer that is published here rests on it
@@ -18,7 +18,7 @@ NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "author
 _GONE = frozenset({"context_budget"})
 """Parameters of versions before 2026-11-26: what they chose among is no more."""
 
-_BY_NAME = (*EVOLVING, *ADAPTERS)
+MODELS_PARAMETER, PROMPTS = "models", "prompts"
 
 
 def kept_values(path: Path) -> dict[str, Any] | None:
@@ -31,24 +31,32 @@ def kept_values(path: Path) -> dict[str, Any] | None:
     return {name: value for name, value in kept.items() if name not in _GONE}
 
 
-def keep_settings(parameters: RunParameters) -> None:
+def keep_files(run: Run, folder: Path) -> None:
+    """Write the models file and the overriding prompts that a run has read into `folder`."""
+    run.prompt_files.save_overrides(folder / PROMPTS)
+    if run.models_file:
+        run.models_file.save(folder)
+
+
+def kept_files(run: Run, folder: Path) -> dict[str, str]:
+    """The paths of the kept files in `folder`, as parameters: those of the user may have changed since."""
+    return {name: str(folder / kept) for name, kept in ((MODELS_PARAMETER, MODELS), (PROMPTS, PROMPTS))
+            if run[name] and (folder / kept).exists()}  # fmt: skip
+
+
+def keep_settings(run: Run) -> None:
     """Write what a replay needs beside the arms of a tier: parameters, models file (if any) and overridden prompts.
 
     Paths become names inside that folder, the data folder is left out: on another machine it lies elsewhere.
     """
-    folder = run_path(parameters)
-    own = Path(parameters.prompts) if parameters.prompts else None
-    for earlier in sorted((folder / "prompts").glob("*.md")):  # a replay must not take those of an earlier run
-        earlier.unlink()
-    for name in prompt_ids() if own else []:
-        if own and (own / f"{name}.md").exists():
-            write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
-    if parameters.models:
-        load_models(Path(parameters.models)).save(folder)
-    by_name = {"own_memory"} if set(_BY_NAME).issuperset(listed_memories(parameters.own_memory)) else set()
-    nobody_elses = {name: value for name, value in NOBODY_ELSES.items() if name not in by_name}
-    changes = {**nobody_elses, "models": MODELS if parameters.models else "", "prompts": "prompts" if own else ""}
-    kept = {
-        name: value for name, value in parameters.model_copy(update=changes).flat().items() if name not in ELSEWHERE
-    }
-    write_json(folder / PARAMETERS, kept)
+    keep_files(run, run.path())
+    by_name = {"own_memory"} if only_named(run.own_memory) else set()
+    changes: dict[str, Any] = {name: value for name, value in NOBODY_ELSES.items() if name not in by_name}
+    changes |= {
+        MODELS_PARAMETER: MODELS if run.models_file else "", PROMPTS: PROMPTS if run.prompt_files.overridden else "",
+    }  # fmt: skip
+    # A setting of a memory that is taken by name is unknown where that memory is not; its usual value says nothing.
+    by_memory = {name for memory in named_memories() for name in memory_kind(memory).own_settings.model_fields}
+    flat = {name: value for name, value in run.flat().items() if name not in by_memory or value != FIELDS[name].default}
+    flat |= changes
+    write_json(run.path(PARAMETERS), {name: value for name, value in flat.items() if name not in ELSEWHERE})

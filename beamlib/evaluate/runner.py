@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import ResolvedParameters, resolved
 from beamlib.evaluate.jobs import AnyArm, JudgeJob, Records, run_jobs
-from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, RunStore
-from beamlib.evaluate.task import RUN, STAND_IN, Task, TaskPlan, Unit, arm_name
-from beamlib.llm.endpoints import load_models
+from beamlib.evaluate.kept_settings import keep_files
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, RUN
+from beamlib.evaluate.run_store import RunStore
+from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, arm_name
 from beamlib.llm.model import ModelRoles
 from beamlib.params import RunParameters
 from beamlib.plugins import plugins
 from beamlib.processes import one_cluster
+from beamlib.run import Run
 
 
 def plan_task(
     task: Task,
-    parameters: RunParameters,
+    parameters: RunParameters | Run,
     arms: Sequence[AnyArm],
     *,
     judged: bool = True,
@@ -36,25 +36,26 @@ def plan_task(
     """Read the units and find out what is missing; nothing is computed, called or written.
 
     Args:
+        parameters: A run, or parameters to build one from.
         judged: Whether verdicts are asked for, of a task that has a judge.
         units: Instead of those that the parameters ask for.
     """
-    parameters = resolved(parameters)
+    run = Run.of(parameters)
     left_out: Mapping[str, str] = {}
     known = 0
     if units is None:
-        unit_set = task.units(parameters, quiet=quiet)
+        unit_set = task.units(run, quiet=quiet)
         units, left_out, known = unit_set.units, unit_set.left_out, unit_set.known
     data = {unit.id: unit.record for unit in units}
     stores: dict[str, RunStore[Any]] = {}
     excluded: dict[str, set[str]] = {}
     for arm in arms:
-        store = stores[arm_name(arm)] = task.store(arm, parameters)
-        store.open(data, retry=parameters.calls == "record")
+        store = stores[arm_name(arm)] = task.store(arm, run)
+        store.open(data, retry=run.calls == "record")
         reasons = {unit.id: why for unit in units if (why := task.excluded(unit, arm))}
         excluded[arm_name(arm)] = set(reasons)
         store.leave_out({**left_out, **reasons}, asked=[*data, *left_out])
-        for unit in data if parameters.calls == "refresh" else ():
+        for unit in data if run.calls == "refresh" else ():
             store.drop(unit)
 
     def lacking(unit: Unit, parts: Sequence[str]) -> list[AnyArm]:
@@ -70,12 +71,12 @@ def plan_task(
     answering = [(unit, own) for unit in units if (own := lacking(unit, answers))]
     judging = [(unit, own) for unit in units if (own := lacking(unit, verdicts))]
     named = {arm_name(arm): arm for arm in arms}
-    return TaskPlan(
-        task, parameters, named, {unit.id: unit for unit in units}, stores, answering, judging, left_out, known
-    )
+    return TaskPlan(task, run, named, {unit.id: unit for unit in units}, stores, answering, judging, left_out, known)
 
 
-def plan_scoring(task: Task, parameters: RunParameters, names: Sequence[str] = (), *, reader: str = "") -> TaskPlan:
+def plan_scoring(
+    task: Task, parameters: RunParameters | Run, names: Sequence[str] = (), *, reader: str = ""
+) -> TaskPlan:
     """Find the answers of a run as they are on file, and which of them the judge of `parameters` has not judged.
 
     Args:
@@ -85,13 +86,13 @@ def plan_scoring(task: Task, parameters: RunParameters, names: Sequence[str] = (
     Raises:
         UserError: Where there are no answers, or they are to other units than the data have.
     """
-    parameters = resolved(parameters)
-    run = Path(parameters.run)
-    readers = [reader] if reader else task.readers(run)
+    run = Run.of(parameters)
+    readers = [reader] if reader else task.readers(run.folder)
     if len(readers) > 1:
         shown = ", ".join(readers)
-        raise UserError(f"{run / task.name}: holds answers of several readers ({shown}); name one with --backbone.")
-    place = task.folder(run, readers[0] if readers else STAND_IN)
+        place = run.folder / task.name
+        raise UserError(f"{place}: holds answers of several readers ({shown}); name one with --backbone.")
+    place = task.folder(run.folder, readers[0] if readers else STAND_IN)
     there = [arm for arm in task.all_arms() if (place / arm_name(arm) / RUN).exists()]
     if not there:
         raise UserError(f"{place}: holds no results of {task.title}; name a run folder of `beamlib {task.name} run`.")
@@ -99,10 +100,10 @@ def plan_scoring(task: Task, parameters: RunParameters, names: Sequence[str] = (
     for arm in arms:
         if arm not in there:
             raise UserError(
-                f"--arms: {run} has no results of {arm_name(arm)}; it has {', '.join(map(arm_name, there))}."
+                f"--arms: {run.folder} has no results of {arm_name(arm)}; it has {', '.join(map(arm_name, there))}."
             )
-    stores = {arm_name(arm): task.store_on_file(place / arm_name(arm), parameters) for arm in arms}
-    units = {unit.id: unit for unit in task.units(parameters).units}
+    stores = {arm_name(arm): task.store_on_file(place / arm_name(arm), run) for arm in arms}
+    units = {unit.id: unit for unit in task.units(run).units}
     for name, store in stores.items():
         for unit, output in store.outputs[ANSWERS].items():
             if unit not in units or units[unit].record.sha256 != output.data.sha256:
@@ -117,7 +118,7 @@ def plan_scoring(task: Task, parameters: RunParameters, names: Sequence[str] = (
         if task.judge is not None and (own := [arm for arm in arms if _unjudged(stores[arm_name(arm)], key)])
     ]
     kept = {key: unit for key, unit in units.items() if key in on_file}
-    return TaskPlan(task, parameters, {arm_name(arm): arm for arm in arms}, kept, stores, [], judging, {})
+    return TaskPlan(task, run, {arm_name(arm): arm for arm in arms}, kept, stores, [], judging, {})
 
 
 def _unjudged(store: RunStore[Any], unit: str) -> bool:
@@ -130,26 +131,26 @@ def run_task(plan: TaskPlan, *, command: str = "", quiet: bool = False) -> None:
     With models nothing is called before `confirm_cost`. `command` is the shell command that records what a replay
     misses.
     """
-    task, parameters = plan.task, plan.parameters
+    task, run = plan.task, plan.run
     for store in plan.stores.values():
         store.begin()
-    if parameters.models and task.name:
-        load_models(Path(parameters.models)).save(Path(parameters.run) / task.name)
+    if run.models_file and task.name:
+        keep_files(run, run.folder / task.name)
     if not plan.pending:
         return
-    together = task.batch if parameters.models and plugins().cluster is None else 1
-    rounds = task.answer_jobs(task.merge_shared(plan.answering), parameters, command, together=together)
+    together = task.batch if run.models_file and plugins().cluster is None else 1
+    rounds = task.answer_jobs(task.merge_shared(plan.answering), run, command, together=together)
     shared: dict[str, Any] = {"suite": task.name, "isolated": task.isolated, "quiet": quiet}
-    label = task.label(parameters)
+    label = task.label(run)
     # closing: where a file cannot be written, the workers end as well.
     with one_cluster(), _flushed(plan):
-        with closing(run_jobs(rounds, f"{label}: answering", parameters, **shared)) as done:
+        with closing(run_jobs(rounds, f"{label}: answering", run, **shared)) as done:
             for _, results in done:
                 for unit, by_arm in results.items():
                     for arm, records in by_arm.items():
                         for key, own in _by_unit(unit, records, plan.units).items():
                             plan.stores[arm].add(key, plan.units[key].record, own)
-        with closing(run_jobs([_judge_jobs(plan, command)], f"{label}: judging", parameters, **shared)) as judged:
+        with closing(run_jobs([_judge_jobs(plan, command)], f"{label}: judging", run, **shared)) as judged:
             for job, verdicts in judged:
                 for arm, own in verdicts.items():
                     record = plan.units[job.conversation_id].record
@@ -184,7 +185,7 @@ def _judge_jobs(plan: TaskPlan, command: str) -> list[JudgeJob]:
         names = [arm_name(arm) for arm in arms]
         asked = {name: plan.task.to_judge(unit, plan.stores[name].records(ANSWERS, unit.id)) for name in names}
         if plan.task.judge is not None:
-            jobs.append(JudgeJob(unit.id, asked, plan.task.judge, plan.parameters, plan.task.name, command))
+            jobs.append(JudgeJob(unit.id, asked, plan.task.judge, plan.run, plan.task.name, command))
     return jobs
 
 
@@ -199,18 +200,18 @@ class Rehearsal:
     unit: Unit
     answering: Sequence[AnyArm]
     on_file: Mapping[str, Sequence[Any]]
-    parameters: ResolvedParameters
+    run: Run
 
     def perform(self, roster: ModelRoles) -> None:
         """Answer and judge in this process; nothing is kept."""
         task, answers = self.task, dict(self.on_file)
-        for arms, parameters in task.rehearsal(self.answering, self.parameters) if self.answering else ():
-            by_arm = task.answer(self.unit.asked, arms, parameters, roster, self.unit.evidence)
+        for arms, run in task.rehearsal(self.answering, self.run) if self.answering else ():
+            by_arm = task.answer(self.unit.asked, arms, run, roster, self.unit.evidence)
             for arm, records in by_arm.items():
                 answers[arm if arm not in answers else f"in place of another: {arm}"] = records[ANSWERS]
         if task.judge is not None and self.judged:
             asked = {arm: task.to_judge(self.unit, own) for arm, own in answers.items()}
-            task.judge(asked, self.parameters, roster)
+            task.judge(asked, self.run, roster)
 
     judged: bool = True
 
@@ -229,5 +230,5 @@ def rehearsals(plan: TaskPlan) -> list[Rehearsal]:
         stores = {name: plan.stores[name].outputs[ANSWERS] for name in names}
         on_file = {name: own[key].records for name, own in stores.items() if key in own}
         arms = answering[key][1] if key in answering else ()
-        found.append(Rehearsal(plan.task, unit, arms, on_file, plan.parameters, judged=bool(names)))
+        found.append(Rehearsal(plan.task, unit, arms, on_file, plan.run, judged=bool(names)))
     return found

@@ -16,61 +16,26 @@ from pydantic import BaseModel, Field
 
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arms import Arm, own_arm
-from beamlib.evaluate.calling import ResolvedParameters, identities
+from beamlib.evaluate.arms import Arm, baseline_memory, own_arm
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
 from beamlib.evaluate.old_records import convert_old_records
-from beamlib.evaluate.run_store import (
-    ANSWER_CODE,
-    ANSWERS,
-    Checksums,
-    ConversationRecord,
-    RunManifest,
-    RunStore,
-    filter_prompts,
-    made_by,
-    prompt_hashes,
-    read_task_manifest,
-    settings_of,
-)
+from beamlib.evaluate.records import ANSWERS, RUN, Checksums, ConversationRecord, RunManifest, made_by
+from beamlib.evaluate.run_store import ANSWER_CODE, RunStore, prompt_hashes, settings_of
 from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING
-from beamlib.llm.prompts import prompt_ids
-from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories
+from beamlib.memory.declared import DeclaredMemory, SharedReading, kind_of
+from beamlib.memory.oracle import Oracle
+from beamlib.memory.outside import Own
+from beamlib.params import RunParameters, listed_memories, told_name
+from beamlib.places import from_root
 from beamlib.plugins import plugins
+from beamlib.run import Run
 
 if TYPE_CHECKING:
     from beamlib.report.table import Table
 
-RUN = "run.json"
-"""The manifest in an arm's folder."""
 STAND_IN = "offline"
 """The reader's name where no model is called."""
-
-_RAG = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
-_LIGHT = (
-    *_RAG, "working_pairs", "episodic_share", "working_share", "scratchpad_threshold",
-    "scratchpad_target", "chunk_percentile", "chunk_buffer", "filter",
-)  # fmt: skip
-_WHOLE = ("full_context_window", "token_counter")
-_SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "full-context": _WHOLE,
-    "own": (*_WHOLE, "memory_timeout"),
-    "rag": _RAG,
-    "light": _LIGHT,
-    **dict.fromkeys(("md-flat", "wiki"), ("reader_window", "token_counter")),
-    "dependencies": ("reader_window", "retriever", "k", "token_counter"),
-}
-"""The parameters that each memory rests on."""
-_PROMPTS: Mapping[str, tuple[str, ...]] = {
-    "light": ("episodic_keys", "scratchpad_"),
-    **dict.fromkeys(EVOLVING, ("file_memory_", "wiki_", "dependency_")),
-}
-"""How the names of a memory's own prompts begin."""
-_ROLES: Mapping[str, tuple[str, ...]] = {
-    "light": ("reader", "memory", "compressor"),
-    **dict.fromkeys(EVOLVING, ("reader", "memory")),
-}
 
 
 @dataclass(frozen=True)
@@ -121,8 +86,10 @@ class Task(ABC):
     name: ClassVar[str]
     """Its name in paths and commands."""
     title: ClassVar[str]
+    parameter: ClassVar[str] = "data"
+    """The parameter that names the file or folder of its units."""
     unit_name: ClassVar[str] = "conversation"
-    ceiling: ClassVar[str] = "oracle"
+    ceiling: ClassVar[str] = Oracle.name
     """The memory that is handed evidence."""
     batch: ClassVar[int] = 1
     """Units that a worker answers at a time where models are called."""
@@ -134,6 +101,9 @@ class Task(ABC):
     code: ClassVar[tuple[str, ...]] = ()
     """The modules that answers rest on, beside those of `beamlib`."""
     judge_code: ClassVar[tuple[str, ...]] = ()
+    judge_parameters: ClassVar[tuple[str, ...]] = ()
+    """The parameters that verdicts rest on."""
+    manifest: ClassVar[type[RunManifest]] = TaskManifest
     records: ClassVar[Mapping[str, type[BaseModel]]] = {ANSWERS: Answer}
     """The class of the records by part."""
     judge: ClassVar[Judge | None] = None
@@ -143,7 +113,7 @@ class Task(ABC):
     @staticmethod
     @abstractmethod
     def answer(
-        asked: Any, arms: Sequence[Any], parameters: ResolvedParameters, roster: Any, evidence: Evidence, /
+        asked: Any, arms: Sequence[Any], parameters: Run, roster: Any, evidence: Evidence, /
     ) -> Mapping[str, Records]:
         """Answer the questions of one unit: records by arm and part. It runs in a worker; see `Answerer`."""
 
@@ -158,10 +128,10 @@ class Task(ABC):
     def arms(self, parameters: RunParameters) -> Sequence[AnyArm]:
         """The arms of a run that names none: of the memories that are not of this package those of `own_memory`."""
         own = listed_memories(parameters.own_memory)
-        by_name = [arm for arm in self.all_arms() if arm in ADAPTERS]
+        by_name = [arm for arm in self.all_arms() if runs_outside(arm)]
         others = [memory for memory in own if memory not in by_name]
         return [
-            arm for arm in self.all_arms() if self.memory(arm) != "own" or (arm in own if arm in by_name else others)
+            arm for arm in self.all_arms() if not self.kind(arm).outside or (arm in own if arm in by_name else others)
         ]
 
     def count(self, unit: Unit, arm: AnyArm) -> int:
@@ -174,13 +144,17 @@ class Task(ABC):
 
     def memory(self, arm: AnyArm) -> str:
         """The memory that an arm is, by the name that BEAM's arms have."""
-        return arm.memory if isinstance(arm, Arm) else "own" if arm in ADAPTERS else arm
+        return arm.memory if isinstance(arm, Arm) else Own.name if runs_outside(arm) else arm
+
+    def kind(self, arm: AnyArm) -> type[DeclaredMemory]:
+        """The class of the memory that an arm is; one that declares nothing where it is none."""
+        return kind_of(self.memory(arm))
 
     def target(self, arm: AnyArm, parameters: RunParameters) -> str:
         """What runs an arm whose memory is `own`: a class, a program or an adapter."""
         if isinstance(arm, Arm) and arm.target:
             return arm.target
-        return arm if arm in ADAPTERS else listed_memories(parameters.own_memory)[0]
+        return str(arm) if runs_outside(arm) else listed_memories(parameters.own_memory)[0]
 
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
         """Why an arm cannot be asked about a unit; empty where it can."""
@@ -204,7 +178,7 @@ class Task(ABC):
 
     def used_parameters(self) -> frozenset[str]:
         """The parameters that act on a run of this task, by name."""
-        own = (name for arm in self.all_arms() for name in _SETTINGS.get(self.memory(arm), ()))
+        own = (name for arm in self.all_arms() for name in self.kind(arm).settings_names())
         return frozenset({"output_tokens", "preset", "released", "variant", "workers", *own})
 
     def parse_arms(self, names: Sequence[str]) -> list[AnyArm]:
@@ -218,78 +192,84 @@ class Task(ABC):
 
     # What is on file
 
-    def folder(self, run: Path, reader: str) -> Path:
-        """Where the folders of the arms lie that a reader answered in."""
+    def folder(self, run: Path, reader: str, size: str = "") -> Path:
+        """Where the folders of the arms lie that a reader answered in, of BEAM those of the tier `size`."""
         return inside(run, self.name, reader)
 
     def readers(self, run: Path) -> list[str]:
         """The readers whose answers a run has."""
         return sorted({path.parent.parent.name for path in (run / self.name).glob(f"*/*/{RUN}")})
 
-    def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
+    def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The parameters that an arm rests on, by name."""
-        memory = self.memory(arm)
-        settings = settings_of(parameters, _SETTINGS.get(memory, ()))
-        if memory in ("rag", "light"):
+        kind = self.kind(arm)
+        settings = settings_of(parameters, kind.settings_names())
+        if kind.released_flags:
             settings["released"] = sorted(parameters.flags)
-        if memory == "own":
+        if kind.outside:
             target = self.target(arm, parameters)
-            name = own_arm(target).name
+            name = own_arm(target, told_name(parameters.own_memory)).name
             memory_hash, notes = plugins().identify_memory(target)
             settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings
 
-    def prompts_of(self, arm: AnyArm) -> tuple[str, ...]:
+    def prompts_of(self, arm: AnyArm, parameters: RunParameters) -> tuple[str, ...]:
         """The prompts that an arm rests on."""
-        begun = _PROMPTS.get(self.memory(arm), ())
-        return (*self.prompts, *(name for name in prompt_ids() if begun and name.startswith(begun)))
+        return (*self.prompts, *self.kind(arm).prompts_for(parameters))
 
-    def store(self, arm: AnyArm, parameters: ResolvedParameters) -> RunStore[Any]:
+    def stated(self, arm: AnyArm, run: Run) -> dict[str, Any]:
+        """Fields of the manifest that say more than the answers of an arm rest on, so that arms can be compared."""
+        return {}
+
+    def store(self, arm: AnyArm, run: Run) -> RunStore[Any]:
         """The records of an arm on file."""
-        memory, name = self.memory(arm), arm_name(arm)
-        models = identities(parameters, memory)
-        settings = self.settings(arm, parameters)
+        name, kind = arm_name(arm), self.kind(arm)
+        models, settings = run.identities(self.memory(arm)), self.settings(arm, run)
         encoder = (EMBEDDING,) if settings.get("encoder") == EMBEDDING else ()
-        used = {role: models[role] for role in (*_ROLES.get(memory, ("reader",)), *encoder)}
-        prompts = prompt_hashes(
-            parameters, (*self.prompts_of(arm), *(filter_prompts(parameters) if memory == "light" else ()))
-        )
-        answers = _key([name, used, settings, prompts, code_hash((*ANSWER_CODE, *self.code))])
+        used = {role: models[role] for role in (*kind.roles, *encoder)}
+        prompts = prompt_hashes(run, self.prompts_of(arm, run))
+        code = dict.fromkeys((*ANSWER_CODE, *self.code, *kind.code_names()))
         fields = {
             "task": self.name,
             "arm": name,
             "settings": settings,
-            "reader": reader_name(parameters),
+            "reader": reader_name(run),
             "models": used,
             "prompts": prompts,
-            "answers_key": answers,
+            "answers_key": _key([name, used, settings, prompts, code_hash(tuple(code))]),
             "notes": tuple(settings.get("notes", ())),
         }
-        folder = self.folder(Path(parameters.run), reader_name(parameters))
-        return self._store(folder / name, fields, parameters)
+        folder = self.folder(run.folder, reader_name(run), run.size)
+        return self._store(folder / name, fields | self.stated(arm, run), run)
 
-    def store_on_file(self, folder: Path, parameters: ResolvedParameters) -> RunStore[Any]:
+    def store_on_file(self, folder: Path, run: Run) -> RunStore[Any]:
         """The records in an arm's folder as they are, by whatever settings they were made; its verdicts where they are
-        by the judge of `parameters`.
+        by the judge of `run`.
         """
         convert_old_records(folder)
-        manifest = read_task_manifest(folder / RUN, TaskManifest)
+        manifest = self.manifest.read(folder)
         names = ("task", "arm", "settings", "reader", "models", "prompts", "answers_key", "notes")
-        store = self._store(folder, {name: getattr(manifest, name) for name in names}, parameters)
+        store = self._store(folder, {name: getattr(manifest, name) for name in names}, run)
         store.open({}, retry=False)
         return store
 
-    def _store(self, folder: Path, fields: Mapping[str, Any], parameters: ResolvedParameters) -> RunStore[Any]:
-        models = identities(parameters)
-        judged_by = {role: models[role] for role in ("judge", "aligner")} if self.judge else {}
-        prompts = prompt_hashes(parameters, self.judge_prompts)
-        judging = {
+    def judged_by(self, fields: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        """The fields of a manifest with these `fields` of the answers that follow from the judge of `run`."""
+        models = run.identities()
+        judges = {role: models[role] for role in ("judge", "aligner")} if self.judge else {}
+        prompts, settings = prompt_hashes(run, self.judge_prompts), settings_of(run, self.judge_parameters)
+        rests_on = [fields["answers_key"], judges, prompts, settings, code_hash(self.judge_code)]
+        return {
             "judge": str(models["judge"]["model"]) if self.judge else "",
-            "models": {**fields["models"], **judged_by},
+            "models": {**fields["models"], **judges},
             "prompts": {**fields["prompts"], **prompts},
-            "judgements_key": _key([fields["answers_key"], judged_by, prompts, code_hash(self.judge_code)]),
+            "judgements_key": _key(rests_on),
         }
-        return RunStore(folder, TaskManifest, self.records, {**fields, **judging, **made_by()}, RUN)
+
+    def _store(self, folder: Path, fields: Mapping[str, Any], run: Run) -> RunStore[Any]:
+        every = {**fields, **self.judged_by(fields, run), **made_by()}
+        known = {name: value for name, value in every.items() if name in self.manifest.model_fields}
+        return RunStore(folder, self.manifest, self.records, known)
 
     # How the work is divided
 
@@ -300,7 +280,7 @@ class Task(ABC):
     def answer_jobs(
         self,
         work: Sequence[tuple[Unit, Sequence[AnyArm]]],
-        parameters: ResolvedParameters,
+        run: Run,
         command: str,
         *,
         together: int = 1,
@@ -308,29 +288,31 @@ class Task(ABC):
         """Divide the work into jobs, in rounds that run one after another.
 
         The ceiling, which is handed evidence, is asked after all others: no worker that has seen evidence answers for
-        another memory. Where there are fewer units than workers, LIGHT is asked apart as well. (Not where models are
+        another memory. Where there are fewer units than workers, a memory whose arms share a reading is asked apart as
+        well. (Not where models are
         called: equal requests of a unit are one call, which takes one process at a time.)
 
         Args:
             together: How many units go into one job.
         """
-        split = not parameters.models and len(work) < parameters.workers
-        groups: dict[str, list[tuple[Unit, tuple[AnyArm, ...]]]] = {"": [], "light": [], self.ceiling: []}
+        split = not run.models_file and len(work) < run.workers
+        groups: dict[str, list[tuple[Unit, tuple[AnyArm, ...]]]] = {"": []}
         for unit, arms in work:
             own: dict[str, list[AnyArm]] = {}
             for arm in arms:
                 memory = self.memory(arm)
-                apart = memory == self.ceiling or (split and memory == "light")
+                apart = memory == self.ceiling or (split and issubclass(self.kind(arm), SharedReading))
                 own.setdefault(memory if apart else "", []).append(arm)
             for group, members in own.items():
-                groups[group].append((unit, tuple(members)))
-        first = [job for group in ("", "light") for job in self._jobs(groups[group], parameters, command, together)]
-        return [first, self._jobs(groups[self.ceiling], parameters, command, together, told=True)]
+                groups.setdefault(group, []).append((unit, tuple(members)))
+        told = groups.pop(self.ceiling, [])
+        first = [job for group in groups.values() for job in self._jobs(group, run, command, together)]
+        return [first, self._jobs(told, run, command, together, told=True)]
 
     def _jobs(
         self,
         work: Iterable[tuple[Unit, tuple[AnyArm, ...]]],
-        parameters: ResolvedParameters,
+        run: Run,
         command: str,
         together: int,
         *,
@@ -344,22 +326,24 @@ class Task(ABC):
                 UnitWork(unit.id, unit.asked, arms, sum(self.count(unit, arm) for arm in arms)) for unit, arms in part
             )
             evidence = {key: ids for unit, _ in part for key, ids in unit.evidence.items()} if told else {}
-            jobs.append(AnswerJob(units, self.answer, parameters, evidence, self.name, command))
+            jobs.append(AnswerJob(units, self.answer, run, evidence, self.name, command))
         return jobs
 
-    def rehearsal(
-        self, arms: Sequence[AnyArm], parameters: ResolvedParameters
-    ) -> list[tuple[Sequence[AnyArm], ResolvedParameters]]:
+    def rehearsal(self, arms: Sequence[AnyArm], run: Run) -> list[tuple[Sequence[AnyArm], Run]]:
         """What an estimate asks in place of `arms`: a memory of the user's own counts as RAG with BM25.
 
         Each gets one pair more than the one before and than RAG, which may be among the arms: equal requests would
         count once.
         """
-        others = [arm for arm in arms if self.memory(arm) != "own"]
-        parts: list[tuple[Sequence[AnyArm], ResolvedParameters]] = [(others, parameters)] if others or not arms else []
+        others = [arm for arm in arms if not self.kind(arm).outside]
+        parts: list[tuple[Sequence[AnyArm], Run]] = [(others, run)] if others or not arms else []
         for more in range(1, len(arms) - len(others) + 1):
-            lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.retrieval.k + more})
-            own = Arm(memory="rag", retriever="bm25", k=lexical.retrieval.k) if isinstance(arms[0], Arm) else "rag"
+            lexical = run.model_copy(update={"retriever": "bm25", "k": run.retrieval.k + more})
+            own = (
+                Arm(memory=baseline_memory(), retriever="bm25", k=lexical.retrieval.k)
+                if isinstance(arms[0], Arm)
+                else baseline_memory()
+            )
             parts.append(([own], lexical))
         return parts
 
@@ -373,7 +357,7 @@ class TaskPlan:
     """
 
     task: Task
-    parameters: ResolvedParameters
+    run: Run
     arms: Mapping[str, AnyArm]
     units: Mapping[str, Unit]
     stores: Mapping[str, RunStore[Any]]
@@ -392,10 +376,40 @@ class TaskPlan:
         """The units that lack anything."""
         return {unit.id: unit for unit, _ in (*self.answering, *self.judging)}
 
+    def without_answer(self) -> list[str]:
+        """Name the arms that were asked and of which no answer came, or no verdict."""
+        failed = []
+        for arm in self.arms:
+            outputs = [own.values() for own in self.stores[arm].outputs.values()]
+            parts = [[record for unit in units for record in unit.records] for units in outputs]
+            if any(part and all(getattr(record, "unscored", None) for record in part) for part in parts):
+                failed.append(arm)
+        return failed
+
     def records(self, arm: str, part: str = ANSWERS) -> dict[str, list[Any]]:
         """The records of an arm by unit, of the units that have them."""
         own = self.stores[arm].outputs[part]
         return {unit: own[unit].records for unit in self.units if unit in own}
+
+
+def runs_outside(arm: AnyArm) -> bool:
+    """Whether an arm is named like a memory that runs in a process of its own by its name."""
+    return isinstance(arm, str) and arm != Own.name and kind_of(arm).outside
+
+
+class NothingScored(UserError):
+    """An arm that was asked has no scored answer. What was made stays, and the same command goes on from there."""
+
+    exit_code = 4
+
+
+def refuse_unscored(arms: Sequence[str], folder: Path) -> None:
+    """Raise a `NothingScored` if arms have no scored answer; the command has finished everything else by then."""
+    if arms:
+        raise NothingScored(
+            f"{from_root(folder)}: no answer is scored of {'; '.join(arms)}; the lines above and the tables' footers "
+            "say why. Correct the models file or the server, then run the same command again: it asks what failed."
+        )
 
 
 def arm_name(arm: AnyArm) -> str:

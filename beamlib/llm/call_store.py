@@ -1,7 +1,7 @@
 """Store model calls in SQLite files, one per conversation, so that workers never share one.
 
-Each call is its own transaction in WAL mode with `synchronous=NORMAL`. A killed process loses nothing that was
-committed; a power cut may lose the last calls, but never damages the file. While nobody records, the store is one plain
+Each call is its own transaction in WAL mode with `synchronous=FULL`: what `put` returned from is on disk, and neither a
+kill nor a power cut loses a reply that was paid for. While nobody records, the store is one plain
 file: whoever opens it after a kill merges the side files, and only the lock file stays for the next recorder.
 
 Recording starts fast. A store records the modification time that its file has after a run. If the time still matches,
@@ -28,10 +28,10 @@ from typing import IO, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import make_folder, sha256
+from beamlib.files import make_folder, sha256, sync
 from beamlib.llm.model import REFUSALS, TRANSIENT, Completion, ModelError, Outcome, Usage
 
-FORMAT = 2
+FORMAT = 3
 THIS_RUN = uuid.uuid4().hex
 """Id of the run that this process started; its workers receive it."""
 UNLOCKED = "BEAMLIB_UNLOCKED"
@@ -47,7 +47,8 @@ class StoredCall(BaseModel):
     """One finished call: its `text`, or an `outcome` with a `message` where there was no usable reply.
 
     `step` is the prompt's id, `latency` is in seconds, `time` is when the answer arrived (UTC, ISO 8601), and tokens
-    are the endpoint's counts. The request is not stored, because contexts are large: the key is its hash.
+    are the endpoint's counts, or ours where `estimated`. `answered_by` is the model that the reply names where it is
+    not `model`. The request is not stored, because contexts are large: the key is its hash.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -69,6 +70,9 @@ class StoredCall(BaseModel):
     latency: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     finish_reason: str = ""
     time: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")
+    answered_by: str = ""
+    fingerprint: str = ""
+    estimated: bool = False
 
     @model_validator(mode="after")
     def _text_or_outcome(self) -> StoredCall:
@@ -79,7 +83,12 @@ class StoredCall(BaseModel):
     @property
     def usage(self) -> Usage:
         """The tokens of the call."""
-        return Usage(self.input_tokens, self.output_tokens, self.cached_tokens)
+        return Usage(self.input_tokens, self.output_tokens, self.cached_tokens, self.estimated)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All fields as JSON; those of format 3 only where they say something, so that older lines stay as they are."""
+        return self.model_dump(mode="json", exclude={name for name in _ADDED if not getattr(self, name)})
 
     @property
     def transient(self) -> bool:
@@ -94,13 +103,16 @@ class StoredCall(BaseModel):
     def completion(self) -> Completion:
         """Return the reply, or raise the `ModelError` that the call ended with."""
         if self.text is None:
-            raise ModelError(self.message, self.outcome or Outcome.FAILED)
-        return Completion(self.text, self.usage, self.latency, self.finish_reason)
+            raise ModelError(self.message, self.outcome or Outcome.FAILED, self.usage)
+        return Completion(self.text, self.usage, self.latency, self.finish_reason, self.answered_by, self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over the stored calls of one role, step and model; `calls` includes `failures`, latency is in seconds."""
+    """Sums over the stored calls of one role, step and model; `calls` includes `failures`, latency is in seconds.
+
+    `estimated` are the calls whose tokens our own counter counted.
+    """
 
     role: str
     step: str
@@ -111,6 +123,7 @@ class Totals:
     cached_tokens: int
     output_tokens: int
     latency: float
+    estimated: int = 0
 
 
 def call_key(request: Mapping[str, Any], base_url: str, repeat: int) -> str:
@@ -119,7 +132,10 @@ def call_key(request: Mapping[str, Any], base_url: str, repeat: int) -> str:
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False))
 
 
-_COLUMNS = ("key", *StoredCall.model_fields, "sha256")
+_ADDED = ("answered_by", "fingerprint", "estimated")
+"""Fields that format 3 added. The checksum of a call covers them only if one says something."""
+_FIELDS = tuple(name for name in StoredCall.model_fields if name not in _ADDED)
+_COLUMNS = ("key", *_FIELDS, "sha256")
 _TABLE = (
     "CREATE TABLE calls (key TEXT PRIMARY KEY NOT NULL, role TEXT, conversation TEXT, step TEXT, about TEXT, "
     "model TEXT, base_url TEXT, repeat INTEGER, attempt INTEGER, text TEXT, outcome TEXT, message TEXT, "
@@ -129,9 +145,15 @@ _TABLE = (
 # Who recorded: the greatest rowid when a run began (its own calls have greater ones), and the file's modification time
 # in nanoseconds after the run closed it.
 _RUNS = "CREATE TABLE runs (id TEXT PRIMARY KEY NOT NULL, began INTEGER NOT NULL, stamp INTEGER)"
-_FORMATS = {1: [(_TABLE,)], FORMAT: [(_TABLE,), (_RUNS,)]}
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM calls "
-_INSERT = f"INSERT OR REPLACE INTO calls VALUES ({', '.join('?' * len(_COLUMNS))})"
+_NEW_COLUMNS = ("answered_by TEXT DEFAULT ''", "fingerprint TEXT DEFAULT ''", "estimated INTEGER DEFAULT 0")
+_TABLE_NOW = f"{_TABLE[:-1]}, {', '.join(_NEW_COLUMNS)})"
+_FORMATS = {1: [(_TABLE,)], 2: [(_TABLE,), (_RUNS,)], FORMAT: [(_TABLE_NOW,), (_RUNS,)]}
+_INSERT = f"INSERT OR REPLACE INTO calls VALUES ({', '.join('?' * (len(_COLUMNS) + len(_ADDED)))})"
+
+
+def _select(connection: sqlite3.Connection) -> str:
+    added = _ADDED if _format(connection) == FORMAT else ("''", "''", "0")
+    return f"SELECT {', '.join((*_COLUMNS, *added))} FROM calls "
 
 
 class CallStore:
@@ -171,7 +193,7 @@ class CallStore:
                 return None
             condition = " AND rowid > (SELECT began FROM runs WHERE id = ?)" if of_run else ""
             values = (key, self.run_id) if of_run else (key,)
-            row = connection.execute(f"{_SELECT}WHERE key = ?{condition}", values).fetchone()
+            row = connection.execute(f"{_select(connection)}WHERE key = ?{condition}", values).fetchone()
             return self._parse(row, key)[1] if row else None
 
     def put(self, key: str, call: StoredCall) -> None:
@@ -202,7 +224,7 @@ class CallStore:
             least = connection.execute("SELECT COUNT(*) FROM calls NOT INDEXED").fetchone()[0] if connection else 0
         while True:
             with self._access() as connection:
-                query = f"{_SELECT}WHERE key > ? ORDER BY key LIMIT ?"
+                query = f"{_select(connection)}WHERE key > ? ORDER BY key LIMIT ?" if connection else ""
                 rows = connection.execute(query, (last, _PAGE)).fetchall() if connection else []
                 page = [self._parse(row) for row in rows]
             for key, call in page:
@@ -217,12 +239,14 @@ class CallStore:
 
     def totals(self) -> list[Totals]:
         """Sum calls, tokens and seconds by role, step and model, in that order."""
-        query = (
-            "SELECT role, step, model, COUNT(*), SUM(outcome IS NOT NULL), CAST(TOTAL(input_tokens) AS INTEGER), "
-            "CAST(TOTAL(cached_tokens) AS INTEGER), CAST(TOTAL(output_tokens) AS INTEGER), SUM(latency) FROM calls "
-            "GROUP BY role, step, model ORDER BY role, step, model"  # SUM fails for absurd counts, TOTAL does not
-        )
         with self._access() as connection:
+            estimated = "SUM(estimated)" if connection and _format(connection) == FORMAT else "0"
+            query = (
+                "SELECT role, step, model, COUNT(*), SUM(outcome IS NOT NULL), CAST(TOTAL(input_tokens) AS INTEGER), "
+                "CAST(TOTAL(cached_tokens) AS INTEGER), CAST(TOTAL(output_tokens) AS INTEGER), SUM(latency), "
+                f"{estimated} FROM calls GROUP BY role, step, model "
+                "ORDER BY role, step, model"  # SUM fails for absurd counts, TOTAL does not
+            )
             return [Totals(*row) for row in connection.execute(query)] if connection else []
 
     def inputs(self, role: str) -> list[tuple[str, int]]:
@@ -230,6 +254,15 @@ class CallStore:
         query = "SELECT model, input_tokens FROM calls WHERE outcome IS NULL AND (role = ? OR role LIKE ? || ':%')"
         with self._access() as connection:
             return list(connection.execute(query, (role, role))) if connection else []
+
+    def answered_by(self) -> list[tuple[str, str, str, str]]:
+        """Return each role and model with another model or a fingerprint that replies to it named."""
+        query = (
+            "SELECT DISTINCT role, model, answered_by, fingerprint FROM calls WHERE answered_by != '' OR "
+            "fingerprint != '' ORDER BY 1, 2, 3, 4"
+        )
+        with self._access() as connection:
+            return list(connection.execute(query)) if connection and _format(connection) == FORMAT else []
 
     def claim(self) -> bool:
         """Become the only process that records into the file; return False if this store already was.
@@ -279,7 +312,7 @@ class CallStore:
                 assert connection is not None
                 self._check(connection, self.path.stat().st_mtime_ns, killed=killed)
                 connection.execute("PRAGMA journal_mode=WAL").fetchone()
-                connection.execute("PRAGMA synchronous=NORMAL")
+                connection.execute("PRAGMA synchronous=FULL")
         except BaseException:
             self._disconnect()
             self._release()
@@ -287,20 +320,23 @@ class CallStore:
 
     def _check(self, connection: sqlite3.Connection, modified: int, *, killed: bool) -> None:
         """Check the calls that no earlier run has vouched for, and register this run."""
-        current = _format(connection) == FORMAT
-        began = connection.execute("SELECT MAX(began) FROM runs").fetchone()[0] if current else None
-        untouched = current and connection.execute("SELECT 1 FROM runs WHERE stamp = ?", (modified,)).fetchone()
+        version = _format(connection)
+        recorded = version > 1
+        began = connection.execute("SELECT MAX(began) FROM runs").fetchone()[0] if recorded else None
+        untouched = recorded and connection.execute("SELECT 1 FROM runs WHERE stamp = ?", (modified,)).fetchone()
         if not untouched:
             after = began if killed and began is not None else 0
             problem = "ok" if after else connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if problem != "ok":
                 raise self._damage(problem)
-            for row in connection.execute(f"{_SELECT}WHERE rowid > ?", (after,)):
+            for row in connection.execute(f"{_select(connection)}WHERE rowid > ?", (after,)):
                 self._check_row(row)
         connection.execute("BEGIN IMMEDIATE")
-        if not current:
+        if not recorded:
             connection.execute(_RUNS)
-            connection.execute(f"PRAGMA user_version={FORMAT}")
+        for column in _NEW_COLUMNS if version < FORMAT else ():
+            connection.execute(f"ALTER TABLE calls ADD COLUMN {column}")
+        connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute(
             "INSERT OR IGNORE INTO runs SELECT ?, COALESCE(MAX(rowid), 0), NULL FROM calls", (self.run_id,)
         )
@@ -337,8 +373,9 @@ class CallStore:
         new = self._sibling(".new")
         new.unlink(missing_ok=True)
         with closing(sqlite3.connect(new)) as connection:
-            connection.executescript(f"BEGIN; {_TABLE}; {_RUNS}; PRAGMA user_version={FORMAT}; COMMIT;")
+            connection.executescript(f"BEGIN; {_TABLE_NOW}; {_RUNS}; PRAGMA user_version={FORMAT}; COMMIT;")
         new.replace(self.path)
+        sync(self.path.parent)
 
     def _connect(self) -> sqlite3.Connection:
         if self.path.stat().st_size == 0:
@@ -394,12 +431,14 @@ class CallStore:
         if key not in (None, row[0]):
             raise self._damage("its index leads to another call")
         try:
-            return row[0], StoredCall.model_validate(dict(zip(_COLUMNS[1:-1], row[1:-1], strict=True)))
+            names = (*_COLUMNS, *_ADDED)
+            values = {name: value for name, value in zip(names, row, strict=True) if name not in ("key", "sha256")}
+            return row[0], StoredCall.model_validate(values)
         except ValidationError as error:
             raise self._damage(error.errors()[0]["msg"]) from None
 
     def _check_row(self, row: tuple[Any, ...]) -> None:
-        if row[-1] != _checksum(row[:-1]):
+        if row[len(_COLUMNS) - 1] != _checksum(row[: len(_COLUMNS) - 1], row[len(_COLUMNS) :]):
             raise self._damage("a call does not match its checksum")
 
     @contextmanager
@@ -439,12 +478,14 @@ def _format(connection: sqlite3.Connection) -> int:
 
 
 def _row(key: str, call: StoredCall) -> tuple[Any, ...]:
-    values = (key, *call.model_dump(mode="json").values())
-    return (*values, _checksum(values))
+    values = call.model_dump(mode="json")
+    usual, added = (key, *(values[name] for name in _FIELDS)), tuple(values[name] for name in _ADDED)
+    return (*usual, _checksum(usual, added), *added)
 
 
-def _checksum(values: tuple[Any, ...]) -> str:
-    return sha256(json.dumps(values, default=repr))  # only a damaged file contains bytes
+def _checksum(values: tuple[Any, ...], added: tuple[Any, ...]) -> str:
+    added = (*added[:-1], int(added[-1])) if added and isinstance(added[-1], bool) else added
+    return sha256(json.dumps(values + added if any(added) else values, default=repr))  # bytes are in damaged files only
 
 
 def stored_calls(folder: Path) -> int:

@@ -16,9 +16,9 @@ import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import cached_property
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -41,8 +41,9 @@ from beamlib.llm.faults import (
     status_error,
 )
 from beamlib.llm.keys import read_key, without_key
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, ToolDefinition, Usage, drain, nap, run, stopping
-from beamlib.llm.prompts import render
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
+from beamlib.llm.prompts import Prompts, render
+from beamlib.llm.reply_body import describe_tools, message_text, read_usage, with_own_counts
 
 Route = Literal["chat/completions", "responses", "embeddings"]
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -62,7 +63,6 @@ FILTERED_REASONS = (
 _FIRST_REFUSALS = 5
 """Calls of a role, its first ones, that end the run if all of them are refused with one message."""
 _NO_KEY = "none"
-_TOOL_CALLS = 256  # of one reply
 _CONNECT_SECONDS = 15.0
 _ERROR_BYTES = 1 << 16
 _KEY_BYTES = 1 << 12
@@ -144,7 +144,7 @@ class EndpointModel:
     Args:
         role: Who asks, for messages to the user.
         endpoint: Where the model is served, and how it is asked.
-        prompts: Folder of prompt files that override the project's own.
+        prompts: Those of the run; by default the project's own.
         max_concurrency: Requests in flight, where several processes share the endpoint's `concurrency`.
     """
 
@@ -152,17 +152,24 @@ class EndpointModel:
     forwards = False
 
     def __init__(
-        self, role: str, endpoint: Endpoint, *, prompts: Path | None = None, max_concurrency: int | None = None
+        self, role: str, endpoint: Endpoint, *, prompts: Prompts | None = None, max_concurrency: int | None = None
     ) -> None:
         self.role = role
         self.endpoint = endpoint
         self.prompts = prompts
         self.max_concurrency = max_concurrency or endpoint.concurrency
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
-        self._key = read_key(endpoint.key_variable) if endpoint.key_variable else _NO_KEY
+
+    @cached_property
+    def _key(self) -> str:
+        """The key, read where a call is to be made: a replay reads none."""
+        return read_key(self.endpoint.key_variable) if self.endpoint.key_variable else _NO_KEY
+
+    @cached_property
+    def _headers(self) -> dict[str, str]:
         # Azure's keys have a header of their own; a token of its directory (a JWT) is sent as everywhere.
-        azure = "?api-version=" in endpoint.base_url and not self._key.startswith("eyJ")
-        self._headers = {
+        azure = "?api-version=" in self.endpoint.base_url and not self._key.startswith("eyJ")
+        return {
             **({"api-key": self._key} if azure else {"Authorization": f"Bearer {self._key}"}),
             "Content-Type": "application/json",
             "Accept": "application/json",
@@ -278,9 +285,10 @@ class EndpointModel:
     def _with_possible_usage(self, reply: Completion, body: Mapping[str, Any], sent: int, received: int) -> Completion:
         """Bound token counts by the bytes sent and by the reply's limit: no text has more tokens than bytes."""
         usage, limited = reply.usage, any(isinstance(body.get(name), int) for name in LIMITS)
-        allowed = self._allowed_tokens(body) if limited else self.endpoint.context_window
-        most_in, most_out = sent + _TEMPLATE_TOKENS, max(allowed, received)
-        if usage.input_tokens <= most_in and usage.output_tokens <= most_out:
+        window = max(self.endpoint.context_window, received)
+        most_in, most_out = sent + _TEMPLATE_TOKENS, max(self._allowed_tokens(body), received) if limited else window
+        # Where reasoning stands beside the completion, the limit is the completion's alone.
+        if usage.input_tokens <= most_in and usage.output_tokens <= max(most_out, window):
             return reply
         possible = Usage(
             min(usage.input_tokens, most_in), min(usage.output_tokens, most_out), min(usage.cached_tokens, most_in)
@@ -364,6 +372,7 @@ class EndpointModel:
                 message = f"{self._who}: its reply is longer than {limit:,} bytes, and was read no further"
                 raise ModelError(message, Outcome.TOO_LONG)
             reply = self._read(content, latency, body, tools=tools)
+            reply = with_own_counts(reply, body, writes=self.route != "embeddings")
             reply = self._with_possible_usage(reply, body, sent, len(content))
             breaker.record_answer()
             return reply
@@ -429,11 +438,11 @@ class EndpointModel:
         if filtered or (refusal and isinstance(refusal, str)):
             why = excerpt(refusal, self._key) if isinstance(refusal, str) else f"finish_reason {reason!r}"
             raise ModelError(f"{self._who} withheld its reply: {why}", Outcome.FILTERED)
-        text = _message_text(message, tools=tools) if isinstance(message, dict) else None
+        text = message_text(message, tools=tools) if isinstance(message, dict) else None
         if not isinstance(text, str):
             raise RetryableError("the answer contains no text")
         text = text.encode("utf-8", "replace").decode()  # unpaired surrogates cannot be stored
-        return Completion(without_key(text, self._key), _usage(body.get("usage")), latency, reason)
+        return Completion(without_key(text, self._key), read_usage(body.get("usage")), latency, reason)
 
 
 def forwarded_step(arm: str, route: Route) -> str:
@@ -501,7 +510,9 @@ class ForwardingModel(EndpointModel):
             message = error_text(text[:100_000])[0]
             raise RetryableError(f"the answer has no {name}: {excerpt(message, self._key)}")
         reason = items[0].get("finish_reason") if self.route == "chat/completions" else None
-        return Completion(to_json(body), _usage(body.get("usage")), latency, reason if isinstance(reason, str) else "")
+        return Completion(
+            to_json(body), read_usage(body.get("usage")), latency, reason if isinstance(reason, str) else ""
+        )
 
 
 def _without(body: dict[str, Any], names: Collection[str], *, rename_limits: bool = False) -> dict[str, Any]:
@@ -550,74 +561,8 @@ def _connection_error(error: Exception, timeout: float, key: str) -> tuple[Retry
     return RetryableError(f"the connection broke ({message})", silent=True), True
 
 
-_TOOLS_HEADING = """\
-Tools are called by your reply, which is JSON and nothing else, in this form:
-{"calls": [{"tool": "its name", "arguments": {"argument": "its text"}}]}
-They are carried out in the order given. With nothing left to call, reply {"calls": []}. The tools:"""
-
-
-def describe_tools(tools: Sequence[ToolDefinition]) -> str:
-    """Write the tools out for a prompt whose endpoint takes none: the form of the reply, and each tool."""
-    lines = [_TOOLS_HEADING]
-    for tool in tools:
-        arguments = "; ".join(f"{name}: {about}" for name, about in tool.arguments)
-        lines.append(f"- {tool.name}: {tool.about}" + (f" Arguments: {arguments}." if arguments else ""))
-    return "\n".join(lines)
-
-
-def tool_calls_json(message: Mapping[str, Any]) -> str | None:
-    """Write a message's tool calls as `{"calls": [{"tool": "append", "arguments": "{\\"text\\": \\"tea\\"}"}]}`.
-
-    Malformed calls are left out. None if no call is left, or if they cannot be written as JSON.
-    """
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return None
-    functions = [call["function"] for call in calls[:_TOOL_CALLS] if isinstance(call, dict) and "function" in call]
-    valid = [
-        {"tool": function["name"], "arguments": function.get("arguments", "")}
-        for function in functions
-        if isinstance(function, dict) and isinstance(function.get("name"), str)
-    ]
-    try:
-        return to_json({"calls": valid}) if valid else None
-    except (ValueError, RecursionError):  # arguments as JSON instead of text, with NaN or endless nesting
-        return None
-
-
 def _first(choices: object) -> dict[str, Any] | None:
     return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
-
-
-def _message_text(message: dict[str, Any], *, tools: bool) -> object:
-    """The text of a reply's message. Where tools were offered it is the calls as JSON, none where it says nothing."""
-    if not tools:
-        return _content_text(message.get("content"))
-    return tool_calls_json(message) or _content_text(message.get("content")) or '{"calls": []}'
-
-
-def _content_text(content: object) -> object:
-    """The text of a message's content; null is no text, and some endpoints write a list of parts."""
-    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
-        texts = (part.get("text") for part in content if part.get("type") == "text")
-        return "".join(text for text in texts if isinstance(text, str))
-    return content or ""
-
-
-def _usage(usage: object) -> Usage:
-    """Token counts as any of the three routes spells them; what is not a count is 0."""
-
-    def count(*path: str) -> int:
-        value: Any = usage
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
-        return value if isinstance(value, int) and value > 0 else 0
-
-    return Usage(
-        count("prompt_tokens") or count("input_tokens"),
-        count("completion_tokens") or count("output_tokens"),
-        count("prompt_tokens_details", "cached_tokens") or count("input_tokens_details", "cached_tokens"),
-    )
 
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)

@@ -13,14 +13,14 @@ import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_text, to_json, write_text
+from beamlib.files import parse_yaml, read_version, to_json, write_text
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
 from beamlib.llm.model import MOST_REPLY_BYTES
 
@@ -34,8 +34,6 @@ UNLIMITED_TOKENS = 65_536
 """Tokens that a reply is assumed to have at most if its request has no limit."""
 Author = Literal["planner", "titler", "narrator", "augmenter", "asker", "speaker", "detector", "prober"]
 """Roles of generation (paper, sections 2.2, 2.3 and appendix B), in the order in which they first write."""
-Method = Literal["full-context", "rag", "light"]
-"""Methods that a backbone may be served differently for (paper, section 4.1: Qwen with 128K and with 32K tokens)."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 _BYTES_PER_TOKEN = 64
@@ -172,15 +170,15 @@ class Endpoint(BaseModel):
         return self.max_reply_bytes or min(max(usual, _LEAST_REPLY_BYTES), MOST_REPLY_BYTES)
 
     def dollars(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float | None:
-        """Return the price in US dollars, None if it is unknown.
+        """Return the price in US dollars; None without both prices, whatever the tokens: unknown is not zero.
 
         Cached input costs as much as other input unless it has a price.
         """
+        if self.input_price is None or self.output_price is None:
+            return None
         cached_price = self.input_price if self.cached_input_price is None else self.cached_input_price
         fresh = max(0, input_tokens - cached_tokens)  # some endpoints do not count cached tokens as input
         parts = [(fresh, self.input_price), (cached_tokens, cached_price), (output_tokens, self.output_price)]
-        if any(tokens and price is None for tokens, price in parts):
-            return None
         return sum(tokens * (price or 0.0) for tokens, price in parts) / 1_000_000
 
     @property
@@ -211,9 +209,12 @@ class Embedding(Endpoint):
 
 
 class Reader(Endpoint):
-    """A backbone. Each entry of `methods` overrides fields of the rest for one method."""
+    """A backbone. Each entry of `methods` overrides fields of the rest for one method, by the name of its memory.
 
-    methods: dict[Method, Endpoint] = Field(default_factory=dict)
+    (Paper, section 4.1: Qwen is served with 128K tokens for long context and with 32K for the others.)
+    """
+
+    methods: dict[str, Endpoint] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -227,7 +228,7 @@ class Reader(Endpoint):
     def of(self, method: str) -> Endpoint:
         """Return the endpoint that answers for `method`: its own entry, or the backbone's."""
         base = {name: getattr(self, name) for name in Endpoint.model_fields}
-        return self.methods.get(cast(Method, method)) or Endpoint.model_construct(**base)
+        return self.methods.get(method) or Endpoint.model_construct(**base)
 
 
 class ModelsFile(BaseModel):
@@ -247,6 +248,8 @@ class ModelsFile(BaseModel):
     auditor: Endpoint | None = None
     authors: dict[Author, Endpoint] = Field(default_factory=dict)
     _origin: str = PrivateAttr(default="the models file")
+    _text: str = PrivateAttr(default="")
+    _searched: set[str] = PrivateAttr(default_factory=set)
 
     @field_validator("readers")
     @classmethod
@@ -261,6 +264,23 @@ class ModelsFile(BaseModel):
         """The environment variables that contain the keys of all roles."""
         endpoints = [*(endpoint for _, endpoint in self.by_stored_role()), *self.authors.values()]
         return frozenset(endpoint.key_variable for endpoint in endpoints if endpoint.key_variable)
+
+    def take_keys(self) -> None:
+        """Take the keys of all roles out of the environment, before a process is begun that would inherit them.
+
+        For a file that the user has named, and a run that calls models. A file from elsewhere, as in an archive, could
+        name any variable: reading it must change nothing.
+
+        Raises:
+            UserError: The file itself contains one of the keys.
+        """
+        for variable in self.key_variables - self._searched:
+            read_key(variable)
+            for key in key_values([variable]).values():
+                if without_key(self._text, key) != self._text:
+                    problem = f"it contains the value of {variable}; remove it, the variable's name is enough"
+                    raise UserError(f"{self._origin}: {problem}.")
+                self._searched.add(variable)
 
     def by_stored_role(self) -> Iterator[tuple[str, Endpoint]]:
         """Yield every endpoint with the role that its calls are stored under.
@@ -279,6 +299,11 @@ class ModelsFile(BaseModel):
         for role in get_args(Author):
             if {role, "planner", *(["speaker"] if role == "detector" else [])} & self.authors.keys():
                 yield role, self.author(role)
+
+    @property
+    def origin(self) -> str:
+        """Where it was read, for messages."""
+        return self._origin
 
     def save(self, folder: Path) -> Path:
         """Write `folder/models.yaml` without the comments of the original file."""
@@ -311,7 +336,7 @@ def load_models(path: Path) -> ModelsFile:
     Raises:
         UserError: names file, role, field and, unless it may be a key, the value.
     """
-    return _parse_text(read_text(path), path)
+    return _parse_text(read_version(path), path)
 
 
 @lru_cache(maxsize=16)  # manifests ask for it often, and parsing the YAML takes a tenth of a second
@@ -323,7 +348,10 @@ def _parse_text(text: str, path: Path) -> ModelsFile:
 
 
 def parse_models(values: Mapping[str, Any], origin: str, comments: Sequence[str] = ()) -> ModelsFile:
-    """Validate roles. What looks like a key, even in a comment, is refused and not repeated in the message."""
+    """Validate roles. What looks like a key, even in a comment, is refused and not repeated in the message.
+
+    The environment is neither read nor changed: see `ModelsFile.take_keys`.
+    """
     entries = list(_entries(values))
     for path, text in [*entries, *(((), comment) for comment in comments)]:
         if path[-1:] != ("key_variable",) and any(map(looks_like_key, (*path[-1:], text))):
@@ -333,13 +361,8 @@ def parse_models(values: Mapping[str, Any], origin: str, comments: Sequence[str]
         models = ModelsFile.model_validate(dict(values))
     except ValidationError as error:
         raise UserError(f"{origin}: {_problem(error)}") from None
-    everything = "\n".join([*(part for path, text in entries for part in (path[-1], text)), *comments])
-    for variable in models.key_variables:
-        read_key(variable)  # before any process is begun that would inherit it
-    for variable, key in key_values(models.key_variables).items():
-        if without_key(everything, key) != everything:
-            raise UserError(f"{origin}: it contains the value of {variable}; remove it, the variable's name is enough.")
     models._origin = origin
+    models._text = "\n".join([*(part for path, text in entries for part in (path[-1], text)), *comments])
     return models
 
 

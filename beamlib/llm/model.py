@@ -75,21 +75,39 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call as the endpoint counts them; `cached_tokens` are part of `input_tokens`."""
+    """Tokens of one call as the endpoint counts them; `cached_tokens` are part of `input_tokens`.
+
+    `estimated` says that the endpoint left counts out and our own counter stands in.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    estimated: bool = False
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.estimated or other.estimated,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's reply. `latency` is in seconds; `finish_reason` is the endpoint's, usually one of OpenAI's."""
+    """A model's reply. `latency` is in seconds; `finish_reason` is the endpoint's, usually one of OpenAI's.
+
+    `answered_by` is the model that the reply names where it is not the one that was asked, and `fingerprint` the
+    serving configuration that it names.
+    """
 
     text: str
     usage: Usage = field(default_factory=Usage)
     latency: float = 0.0
     finish_reason: str = "stop"
+    answered_by: str = ""
+    fingerprint: str = ""
 
 
 MOST_REPLY_BYTES = 32 << 20
@@ -120,11 +138,15 @@ REFUSALS = frozenset({Outcome.REFUSED, Outcome.CONTEXT_LENGTH})
 
 
 class ModelError(Exception):
-    """A call without a usable reply. The answer or verdict it was for is `unscored` with this text as its reason."""
+    """A call without a usable reply. The answer or verdict it was for is `unscored` with this text as its reason.
 
-    def __init__(self, message: str, outcome: Outcome = Outcome.FAILED) -> None:
+    `usage` is what it cost all the same.
+    """
+
+    def __init__(self, message: str, outcome: Outcome = Outcome.FAILED, usage: Usage | None = None) -> None:
         super().__init__(message)
         self.outcome = outcome
+        self.usage = usage or Usage()
 
     @property
     def reason(self) -> str:

@@ -5,7 +5,7 @@ variables are errors. The text is one user message, or a system and a user messa
 `=== system ===` or `=== user ===`.
 
 A user's folder (parameter `prompts`) overrides prompts by file name. Its headers may lack fields, or be absent: the
-project's own file supplies the rest. Only the variables cannot differ.
+project's own file supplies the rest. Only the variables cannot differ. `Prompts` holds all of them as a run found them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from jinja2 import nodes
 from jinja2.sandbox import SandboxedEnvironment
 
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_text, sha256
+from beamlib.files import parse_yaml, read_version, sha256, write_text
 from beamlib.llm.chat_turns import ChatTurn, insert_turns
 from beamlib.places import PROMPTS
 
@@ -49,7 +50,7 @@ _FIELDS = ("listing", "role", "variables", "output")
 class PromptFile:
     """A parsed prompt file: its whole `template`, and `parts`, the (chat role, template) of each message.
 
-    `sha256` is the file's and goes into manifests.
+    `source` is the whole file; its hash goes into manifests.
     """
 
     id: str
@@ -59,7 +60,12 @@ class PromptFile:
     output: str
     template: str
     parts: tuple[tuple[str, str], ...]
-    sha256: str
+    source: str
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the file."""
+        return sha256(self.source)
 
 
 def prompt_ids() -> list[str]:
@@ -67,26 +73,67 @@ def prompt_ids() -> list[str]:
     return sorted(path.stem for path in PROMPTS.glob("*.md"))
 
 
-@cache
-def prompt_file(prompt_id: str, folder: Path | None = None) -> PromptFile:
-    """Read `<prompt_id>.md` from `folder` if it is there, else from `prompts/`; a malformed file is a `UserError`."""
-    own = _read(PROMPTS / f"{prompt_id}.md", None)
-    if folder is not None and (folder / f"{prompt_id}.md").exists():
-        return _read(folder / f"{prompt_id}.md", own)
-    return own
+_IN_FORCE: list[Prompts] = []
+
+
+@contextmanager
+def prompts_in_force(prompts: Prompts) -> Iterator[None]:
+    """Have `prompt_file` return the prompts of a run, in this process, until the block ends."""
+    _IN_FORCE.append(prompts)
+    try:
+        yield
+    finally:
+        _IN_FORCE.remove(prompts)
+
+
+def prompt_file(prompt_id: str) -> PromptFile:
+    """Return a prompt of the run that this process works for, else read `prompts/<prompt_id>.md`."""
+    return _IN_FORCE[-1][prompt_id] if _IN_FORCE else _shipped(prompt_id)
+
+
+def _shipped(prompt_id: str) -> PromptFile:
+    return _read(PROMPTS / f"{prompt_id}.md", None)
 
 
 _INSERTED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 @cache
-def static_texts(prompt_id: str) -> tuple[str, ...]:
+def static_texts(prompt: PromptFile) -> tuple[str, ...]:
     """Return the texts of a prompt between the variables that it inserts: what every request with it has."""
-    return tuple(text for _, part in prompt_file(prompt_id).parts for text in _INSERTED.split(part))
+    return tuple(text for _, part in prompt.parts for text in _INSERTED.split(part))
 
 
-def check_overrides(folder: Path) -> list[str]:
-    """Check a folder of prompts before any call, and return the ids that it overrides, sorted. Skips hidden files.
+@dataclass(frozen=True)
+class Prompts:
+    """All prompts as a run found them, by id; `overridden` are those that the user's folder has."""
+
+    files: Mapping[str, PromptFile]
+    overridden: Mapping[str, PromptFile] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path | None = None) -> Prompts:
+        """Read the project's prompts, and those in `folder` in their place (`read_overrides`)."""
+        overridden = read_overrides(folder) if folder is not None else {}
+        return cls({name: _shipped(name) for name in prompt_ids()} | overridden, overridden)
+
+    def __getitem__(self, prompt_id: str) -> PromptFile:
+        return self.files[prompt_id]
+
+    def hashes(self, names: Iterable[str]) -> dict[str, str]:
+        """The hashes of these prompts, for manifests."""
+        return {name: self.files[name].sha256 for name in names}
+
+    def save_overrides(self, folder: Path) -> None:
+        """Write the overriding files as they were read, in the place of those that an earlier run left in `folder`."""
+        for earlier in folder.glob("*.md"):
+            earlier.unlink()
+        for name, prompt in self.overridden.items():
+            write_text(folder / f"{name}.md", prompt.source)
+
+
+def read_overrides(folder: Path) -> dict[str, PromptFile]:
+    """Read a folder of prompts before any call: what it overrides, by id. Hidden files are skipped.
 
     Raises:
         UserError: the folder is missing or overrides nothing, a file name is not a prompt's, or a file is malformed or
@@ -99,10 +146,10 @@ def check_overrides(folder: Path) -> list[str]:
             f"{folder}: the folder of prompts cannot be read ({error.strerror}); correct `prompts`."
         ) from None
     known = prompt_ids()
-    overridden = []
+    overridden = {}
     for path in paths:
         if path.suffix == ".md" and path.stem in known:
-            overridden.append(_read(path, _read(PROMPTS / path.name, None)).id)
+            overridden[path.stem] = _read(path, _shipped(path.stem))
         elif path.suffix.lower() == ".md" or path.stem.lower() in known:
             raise UserError(
                 f"{path}: no prompt has this file name; use one of {', '.join(f'{name}.md' for name in known)}."
@@ -115,32 +162,39 @@ def check_overrides(folder: Path) -> list[str]:
 
 
 def render(
-    prompt_id: str, variables: Mapping[str, str], folder: Path | None = None, turns: Sequence[ChatTurn] = ()
+    prompt_id: str, variables: Mapping[str, str], prompts: Prompts | None = None, turns: Sequence[ChatTurn] = ()
 ) -> list[dict[str, str]]:
     """Chat messages of a prompt; `turns` go before its last message (`beamlib.llm.chat_turns.insert_turns`).
 
     Variables that the header does not name, or that are missing, are a `UserError`.
+
+    Args:
+        prompts: Those of a run; by default the project's own.
     """
-    declared = set(prompt_file(prompt_id, folder).variables)
+    prompt = prompts[prompt_id] if prompts is not None else prompt_file(prompt_id)
+    declared = set(prompt.variables)
     if declared != set(variables):
         raise UserError(
             f"prompts/{prompt_id}.md declares the variables {sorted(declared)} but was given {sorted(variables)}."
         )
-    messages = [{"role": role, "content": part.render(variables)} for role, part in _templates(prompt_id, folder)]
+    messages = [{"role": role, "content": _template(text).render(variables)} for role, text in prompt.parts]
     return insert_turns(messages, turns) if turns else messages
 
 
-@cache
-def _templates(prompt_id: str, folder: Path | None) -> tuple[tuple[str, jinja2.Template], ...]:
-    parts = prompt_file(prompt_id, folder).parts
-    return tuple((role, _ENVIRONMENT.from_string(text)) for role, text in parts)
+@lru_cache(maxsize=512)
+def _template(text: str) -> jinja2.Template:
+    return _ENVIRONMENT.from_string(text)
 
 
 def _read(path: Path, own: PromptFile | None) -> PromptFile:
     """Parse a prompt file; with `own`, as an override of it."""
-    source = read_text(path)
+    return _parse(path, read_version(path), own)
+
+
+@lru_cache(maxsize=512)
+def _parse(path: Path, source: str, own: PromptFile | None) -> PromptFile:
     if len(source) > _LONGEST_TEXT:
-        raise UserError(f"{path}: {len(source):,} characters, more than the {_LONGEST_TEXT:,} of a prompt; shorten it.")
+        raise UserError(f"{path}: more than the {_LONGEST_TEXT:,} characters of a prompt; shorten it.")
     header, text = _split(path, source, bare=own is not None)
     fields = _fields(path, header, own)
     variables = _variables(path, fields["variables"], own)
@@ -148,7 +202,7 @@ def _read(path: Path, own: PromptFile | None) -> PromptFile:
     _check_variables(path, parts, variables)
     _try_out(path, parts, variables)
     listing, role, output = (str(fields[name]) for name in ("listing", "role", "output"))
-    return PromptFile(path.stem, listing, role, variables, output, text, parts, sha256(source))
+    return PromptFile(path.stem, listing, role, variables, output, text, parts, source)
 
 
 def _split(path: Path, source: str, *, bare: bool) -> tuple[str, str]:

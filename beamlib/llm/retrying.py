@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
-from beamlib.llm.prompts import render, static_texts
+from beamlib.llm.prompts import prompt_file, render, static_texts
 from beamlib.llm.thoughts import LearntMark, clean_reply
 
 ReplyValue = TypeVar("ReplyValue")
@@ -267,7 +267,7 @@ def repeats_request(reply: str, prompt: Prompt) -> bool:
     if len(words) < _ECHOED_WORDS:
         return False
     said = " ".join(words)
-    own = (" ".join(text.casefold().split()) for text in static_texts(prompt.id))
+    own = (" ".join(text.casefold().split()) for text in static_texts(prompt_file(prompt.id)))
     if any(said in text for text in own):
         return True
     starts = {name: value[: _OPENING_WORDS * 20] for name, value in prompt.variables.items()}

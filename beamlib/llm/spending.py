@@ -19,7 +19,7 @@ from typing import Any
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder
 from beamlib.llm.call_store import CallStore
-from beamlib.llm.endpoints import Endpoint, key_variables, load_models
+from beamlib.llm.endpoints import Endpoint, ModelsFile
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import nap, stopping
 from beamlib.text import money
@@ -46,16 +46,16 @@ def set_spending_limit(dollars: float | None) -> None:
 
 
 @contextmanager
-def limited(folder: Path, *files: str | Path) -> Iterator[None]:
-    """Apply the command's limit to a run in `folder` with these models files, counting its stored calls as spent.
+def limited(folder: Path, *models: ModelsFile) -> Iterator[None]:
+    """Apply the command's limit to a run in `folder` with these models, counting its stored calls as spent.
 
     Nested uses change nothing.
     """
     if not (limit := os.environ.get(LIMIT)) or has_limit():
         yield
         return
-    prices = _prices(*files)
-    if files and not any(endpoint.input_price or endpoint.output_price for endpoint in prices.values()):
+    prices = _prices(*models)
+    if models and not any(endpoint.input_price or endpoint.output_price for endpoint in prices.values()):
         raise UserError(
             "--max-cost: the models have no prices, so nothing would count; set input_price and output_price in the "
             "models file, or omit the limit."
@@ -73,14 +73,18 @@ def limited(folder: Path, *files: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def guard_run(folder: Path, *files: str) -> Iterator[None]:
-    """Run in `folder` within the spending limit, then search all its files for the keys of these models files.
+def guard_run(folder: Path, *models: ModelsFile | None, calls: str = "record") -> Iterator[None]:
+    """Take the keys of `models`, run in `folder` within the spending limit, then search all its files for the keys.
 
-    The search also follows a `UserError`. An interrupted run is searched when it is resumed.
+    A replay (`calls`) needs no keys, and reads none. The search also follows a `UserError`. An interrupted run is
+    searched when it is resumed.
     """
-    variables = key_variables(*files)
+    used = [] if calls == "replay" else list(filter(None, models))
+    for file in used:
+        file.take_keys()
+    variables = frozenset[str]().union(*(file.key_variables for file in used))
     try:
-        with limited(folder, *filter(None, files)):
+        with limited(folder, *used):
             yield
     except UserError:
         refuse_keys(folder.rglob("*"), variables)
@@ -88,11 +92,11 @@ def guard_run(folder: Path, *files: str) -> Iterator[None]:
     refuse_keys(folder.rglob("*"), variables)
 
 
-def _prices(*files: str | Path) -> dict[tuple[str, str], Endpoint]:
+def _prices(*models: ModelsFile) -> dict[tuple[str, str], Endpoint]:
     """Return the endpoints of models files by role and model, as calls are stored."""
     endpoints: dict[tuple[str, str], Endpoint] = {}
-    for models in (load_models(Path(file)) for file in files if file):
-        endpoints |= {(role, endpoint.model): endpoint for role, endpoint in models.by_stored_role()}
+    for file in models:
+        endpoints |= {(role, endpoint.model): endpoint for role, endpoint in file.by_stored_role()}
     return endpoints
 
 

@@ -132,9 +132,8 @@ class StoredModel:
     async def _send_within_limit(self, prompt: Prompt) -> Completion | ModelError:
         async with reserve(f"{self.role}, {prompt.id}", self.model.max_cost(prompt)) as pay:
             reply = await self._send(prompt)
-            if isinstance(reply, Completion):
-                used = reply.usage
-                pay(self.model.endpoint.dollars(used.input_tokens, used.cached_tokens, used.output_tokens) or 0.0)
+            used = reply.usage
+            pay(self.model.endpoint.dollars(used.input_tokens, used.cached_tokens, used.output_tokens) or 0.0)
         return reply
 
     async def _send(self, prompt: Prompt) -> Completion | ModelError:
@@ -150,11 +149,10 @@ class StoredModel:
         else:
             result = {
                 "text": _valid_text(reply.text),
-                "input_tokens": _valid_count(reply.usage.input_tokens),
-                "output_tokens": _valid_count(reply.usage.output_tokens),
-                "cached_tokens": _valid_count(reply.usage.cached_tokens),
                 "latency": reply.latency,
                 "finish_reason": _valid_text(reply.finish_reason),
+                "answered_by": _valid_text(reply.answered_by),
+                "fingerprint": _valid_text(reply.fingerprint),
             }
         return StoredCall(
             role=self.role,
@@ -165,6 +163,10 @@ class StoredModel:
             base_url=self.model.endpoint.base_url,
             repeat=prompt.repeat,
             attempt=prompt.attempt,
+            input_tokens=_valid_count(reply.usage.input_tokens),
+            output_tokens=_valid_count(reply.usage.output_tokens),
+            cached_tokens=_valid_count(reply.usage.cached_tokens),
+            estimated=reply.usage.estimated,
             time=datetime.now(UTC).isoformat(timespec="microseconds"),
             **result,
         )

@@ -13,14 +13,21 @@ from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.llm.chat_turns import MESSAGE_TOKENS, ChatTurn, dialogue_text
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
+from beamlib.memory.declared import DeclaredMemory, Given
 from beamlib.memory.protocol import Cuts, RetrievedContext, chat_turns, passage
 from beamlib.text import WORDS, TokenCounter
 
 
-class NoMemory:
+class NoMemory(DeclaredMemory):
     """Recall an empty context: the floor, which measures what the reader knows or guesses by itself."""
 
     name = "none"
+    order = 0
+    joins = "always"
+
+    @classmethod
+    def build(cls, given: Given) -> NoMemory:
+        return cls()
 
     def ingest(self, conversation: Conversation) -> None:
         """Ignore the conversation."""
@@ -35,7 +42,7 @@ _LEAST_OF_A_TEXT = LEAST_TOKENS + JOINT_TOKENS
 _LEAST_OF_TURNS = 2 * (LEAST_TOKENS + MESSAGE_TOKENS)
 
 
-class FullContext:
+class FullContext(DeclaredMemory):
     """Recall the newest pairs that fit into `window_tokens - reserve_tokens`, oldest first, each whole.
 
     A newest pair that does not fit alone loses its middle.
@@ -45,6 +52,15 @@ class FullContext:
     """
 
     name = "full-context"
+    label = "full context"
+    order = 10
+    joins = "always"
+    uses = ("full_context_window", "token_counter")
+    whole = True
+
+    @classmethod
+    def build(cls, given: Given) -> FullContext:
+        return cls(given["full_context_window"], counter=given.counter, as_turns=given.as_turns)
 
     def __init__(
         self,

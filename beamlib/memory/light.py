@@ -9,16 +9,17 @@ number of retrieved pairs, every ablation and every retriever: `Light.variant` b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from pydantic import Field, ValidationError
 
-from beamlib.data.conversations import Conversation, Pair
+from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
 from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut, passage_tokens
+from beamlib.memory.declared import Given, MemorySettings, SharedReading
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import keys_of_pairs, read_pairs
 from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, passage
@@ -41,8 +42,27 @@ from beamlib.memory.scratchpad import (
     scratchpad_passages,
 )
 from beamlib.retrieval import Encoders, dense_encoder
-from beamlib.settings import LightParameters
 from beamlib.text import TOKEN_COUNTER, WORDS, TokenCounter, token_counter
+
+
+class LightParameters(MemorySettings):
+    """LIGHT's own parts (paper, section 3): working memory, scratchpad, noise filter."""
+
+    always_recorded = (
+        "working_pairs", "episodic_share", "working_share", "chunk_percentile", "chunk_buffer", "scratchpad_threshold",
+        "scratchpad_target",
+    )  # fmt: skip
+
+    working_pairs: int = Field(4, ge=0, description="z of the paper: newest pairs in working memory")
+    episodic_share: float = Field(0.45, gt=0, lt=1, description="share of LIGHT's context for retrieved pairs")
+    working_share: float = Field(0.15, gt=0, lt=1, description="share of LIGHT's context for working memory")
+    scratchpad_threshold: int = Field(30_000, ge=100, description="tokens above which the scratchpad is compressed")
+    scratchpad_target: int = Field(15_000, ge=50, description="tokens it is compressed to")
+    chunk_percentile: float = Field(80.0, ge=0, le=100, description="distances above it cut the scratchpad into chunks")
+    chunk_buffer: int = Field(1, ge=0, description="sentences on either side that a distance is measured over")
+    filter: Literal["chunkwise", "batched"] = Field(
+        "chunkwise", description="noise filter: a call per chunk and question as in the paper, or a call per question"
+    )
 
 
 def newest_pairs(pairs: Sequence[Pair], count: int) -> list[Passage]:
@@ -66,7 +86,9 @@ _SWITCHES = {
     "use_scratchpad": "scratchpad",
     "use_filter": "noise-filter",
 }
-_READING = ("scratchpad_threshold", "scratchpad_target", "chunk_percentile", "chunk_buffer", "encoder", "token_counter")
+_OF_RECALL = {"working_pairs", "episodic_share", "working_share", "filter"}
+"""The settings of LIGHT that change recall alone; all others change the reading."""
+_READING = (*(name for name in LightParameters.model_fields if name not in _OF_RECALL), "encoder", "token_counter")
 _ENCODERS = Encoders()
 
 
@@ -192,20 +214,61 @@ def _refuse(field: str, value: object, rule: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class _IngestState:
-    """The result of reading a conversation; immutable, so that variants can share it."""
+    """The result of reading a conversation, which variants share; `indexes` has those of other retrievers."""
 
     conversation: Conversation
     keys: tuple[tuple[str, ...], ...]
     scratchpad: Scratchpad
     index: EpisodicIndex
     gaps: int = 0
+    indexes: dict[tuple[str, Encoders, bool], EpisodicIndex] = field(default_factory=dict)
 
 
-class Light:
+class Light(SharedReading):
     """The memory of the paper. `model` extracts keys and notes and filters these; `compressor` compresses them.
 
     `embedding` embeds where the encoder is `embedding`.
     """
+
+    name = "light"
+    label = "LIGHT"
+    order = 30
+    joins = "always"
+    own_settings = LightParameters
+    uses = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
+    prompts = ("episodic_keys", "scratchpad_compress", "scratchpad_filter", "scratchpad_notes")
+    roles = ("reader", "memory", "compressor")
+    components = tuple(_SWITCHES.values())
+    searched = "LIGHT searches the keys of pairs, and has working memory, scratchpad and noise filter of its own"
+    released_flags = LIGHT_FLAGS
+
+    @classmethod
+    def prompts_for(cls, settings: Any) -> tuple[str, ...]:
+        """Return its prompts; a noise filter other than the paper's falls back on the paper's own."""
+        return (*cls.prompts, *(("filter_batch",) if settings["filter"] == "batched" else ()))
+
+    @classmethod
+    def refusal(cls, settings: Any) -> str:
+        """Refuse a filter that does not read what a released behaviour needs."""
+        if settings["filter"] == "batched" and "exact_yes" in settings.flags:
+            return (
+                "parameter 'filter' is 'batched': the released behaviour exact_yes reads a yes for each chunk; use "
+                "chunkwise."
+            )
+        return ""
+
+    @classmethod
+    def settings_for(cls, given: Given) -> LightSettings:
+        """Return the settings of an arm: `without` switches one component off."""
+        names = ("k", "retriever", "reader_window", "encoder", "splade", "token_counter")
+        own = {name: given[name] for name in (*names, *LightParameters.model_fields)}
+        switches = {switch: given.without != component for switch, component in _SWITCHES.items()}
+        return LightSettings(**own, **switches, released=given.flags & LIGHT_FLAGS)
+
+    @classmethod
+    def build(cls, given: Given) -> Light:
+        models = given.models
+        return cls(models.memory, cls.settings_for(given), compressor=models.compressor, embedding=models.embedding)
 
     def __init__(
         self,
@@ -220,10 +283,6 @@ class Light:
         self._embedding = embedding
         self.settings = settings or LightSettings()
         self._read: _IngestState | None = None
-
-    @property
-    def name(self) -> str:
-        return self.settings.name
 
     def ingest(self, conversation: Conversation) -> None:
         """Extract keys and notes from every pair, and build index, scratchpad and chunks.
@@ -251,6 +310,11 @@ class Light:
         self._read = _IngestState(conversation, keys, scratchpad, self._index(conversation, keys), gaps)
 
     @property
+    def of_reading(self) -> dict[str, Any]:
+        """The settings that change the reading."""
+        return self.settings.of_reading
+
+    @property
     def reading(self) -> dict[str, Any]:
         """The result of reading the conversation, as JSON for `restore`."""
         read = self._reading()
@@ -265,6 +329,10 @@ class Light:
         )
         self._read = _IngestState(conversation, keys, pad, self._index(conversation, keys), reading["gaps"])
 
+    def share(self, given: Given) -> Light:
+        """Return the variant for an arm."""
+        return self.variant(self.settings_for(given))
+
     def variant(self, settings: LightSettings) -> Light:
         """Share the reading with a memory of another `k`, budget, switch or retriever (only its index is built).
 
@@ -272,13 +340,15 @@ class Light:
             ValueError: If a setting that changes the reading differs.
         """
         read = self._reading()
-        for field in _READING:
-            ours, theirs = getattr(self.settings, field), getattr(settings, field)
-            if ours != theirs:
-                raise ValueError(f"cannot share a reading made with {field}={ours} where {field} is {theirs}")
+        for name, ours in self.of_reading.items():
+            if ours != (theirs := settings.of_reading[name]):
+                raise ValueError(f"cannot share a reading made with {name}={ours} where {name} is {theirs}")
         other = Light(self._model, settings, compressor=self._compressor, embedding=self._embedding)
         if _index_settings(settings) != _index_settings(self.settings):
-            read = replace(read, index=other._index(read.conversation, read.keys))
+            place = _index_settings(settings)
+            if place not in read.indexes:  # one for all variants with this retriever
+                read.indexes[place] = other._index(read.conversation, read.keys)
+            read = replace(read, index=read.indexes[place])
         other._read = read
         return other
 
@@ -294,6 +364,10 @@ class Light:
         if isinstance(context, ModelError):
             raise context
         return context
+
+    def recall_probes(self, probes: Sequence[Probe]) -> list[RetrievedContext | ModelError]:
+        """Recall for the questions of a conversation, with all filter calls at once."""
+        return self.recall_all([probe.question for probe in probes])
 
     def recall_all(self, questions: Sequence[str]) -> list[RetrievedContext | ModelError]:
         """Recall for every question, in order, with all filter calls at once; a failed call fails its question."""

@@ -8,6 +8,7 @@ from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.llm.model import Model
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut
+from beamlib.memory.declared import DeclaredMemory, Given
 from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.released_memory import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
 from beamlib.retrieval import Document, Encoders, Index, build_index
@@ -16,7 +17,7 @@ from beamlib.text import WORDS, TokenCounter, split_sentences
 _DEFAULT = Encoders()
 
 
-class Rag:
+class Rag(DeclaredMemory):
     """Recall the `k` pairs whose text matches the question best, best first, in `window_tokens - reserve_tokens`.
 
     That only the first 512 tokens of a pair are embedded (M7) is a property of the released encoder: `dense` with that
@@ -29,6 +30,27 @@ class Rag:
             every pair of a turn once per *message* of that turn (2, 4, 6... copies), so that the top k repeat pairs.
             `character_budgets` packs whole pairs in rank order under 29,000 estimated tokens.
     """
+
+    name = "rag"
+    label = "RAG"
+    order = 20
+    joins = "always"
+    uses = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
+    searched = "RAG searches pairs"
+    released_flags = RAG_FLAGS
+
+    @classmethod
+    def build(cls, given: Given) -> Rag:
+        return cls(
+            k=given["k"],
+            retriever=given["retriever"],
+            window_tokens=given["reader_window"],
+            encoder=given["encoder"],
+            splade=given["splade"],
+            embedding=given.models.embedding,
+            released=given.flags & RAG_FLAGS,
+            counter=given.counter,
+        )
 
     def __init__(
         self,
@@ -61,7 +83,7 @@ class Rag:
         self._index: Index = build_index([], "bm25")
 
     @property
-    def name(self) -> str:
+    def full_name(self) -> str:
         """`rag-<retriever>-k<k>`, then models and flags other than the defaults."""
         models = [
             PurePath(name).name

@@ -32,7 +32,15 @@ ROWS = (*ABILITIES, AVERAGE_ABILITY)
 _ABILITY_LABELS = {str(ability): label for ability, label in published.PRINTED_ABILITY.items()} | {
     AVERAGE_ABILITY: published.AVERAGE
 }
-_SERIES_COLUMNS = {"table1": ["backbone", "method"], "table8": ["variant"], "table9": ["k"], "table10": ["retriever"]}
+_SERIES_COLUMNS = {
+    "table1": ["backbone", "method"],
+    "table8": ["variant"],
+    "table9": ["k"],
+    "table10": ["retriever"],
+    "table11": ["method", "embedding"],
+    "table12": ["faiss_index"],
+    "table13": ["method"],
+}
 _REMOVED = {
     "without_retrieval": "retrieval",
     "without_scratchpad": "scratchpad",
@@ -42,15 +50,16 @@ _REMOVED = {
 """Variants of Table 8 and their removed components; `base` has all."""
 
 
-def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
-    """Load a published score table (table1, table8, table9 or table10) as a long frame with the printed strings.
+def published_long(table: str, backbone: str | None = None, paper: published.Paper = "v2") -> pd.DataFrame:
+    """Load a published score table (1, 8 to 13; 1, 8 to 10 in `v1`) as a long frame with the printed strings.
 
     Series are "backbone / method" in Table 1, or the method alone if `backbone` names one of its four; the printed
-    variants in Table 8; "K=5" and so on in Table 9; the retrievers in Table 10.
+    variants in Table 8; "K=5" and so on in Table 9; the retrievers in Table 10; "method / embedding" in Table 11; the
+    indexes in Table 12; the methods in Table 13.
     """
     if table not in _SERIES_COLUMNS:
         raise UserError(f"published table {table!r} has no scores; use one of: {', '.join(_SERIES_COLUMNS)}.")
-    frame = published.table(table)
+    frame = published.table(table, paper)
     names = [column for column in _SERIES_COLUMNS[table] if backbone is None or column != "backbone"]
     if backbone is not None:
         known = list(dict.fromkeys(frame["backbone"])) if "backbone" in frame else []
@@ -74,7 +83,7 @@ def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
             "conversations": pd.array([pd.NA] * len(frame), dtype="Int64"),
             "printed": list(frame["printed"]),
             **({"removed": frame["variant"].map(_REMOVED).to_list()} if "variant" in names else {}),
-            **{name: frame[name].to_list() for name in names if name != "variant"},
+            **{name: frame[name].to_list() for name in names if name in SERIES_FIELDS},
         }
     )
 
@@ -90,9 +99,9 @@ def benchmark_comparison() -> pd.DataFrame:
     ]
 
 
-def misprint_notes(table: str) -> list[str]:
+def misprint_notes(table: str, paper: published.Paper = "v2") -> list[str]:
     """Write caption notes about cells of a published table that contradict their own average."""
-    rows = published.table("misprints").to_dict("records")
+    rows = published.table("misprints", paper).to_dict("records")
     return [
         f"{row['length']}, {row['ability']}, {series_label(row['column'])} is printed {row['printed']}; "
         f"the printed Average implies {row['implied']}."

@@ -111,7 +111,7 @@ def outcome_table(frame: pd.DataFrame, measured: Results) -> Table:
         shown = (with_interval(f"{row['mean']:.3f}", row["low"], row["high"], None) for row in cells.to_dict("records"))
         rows.append((str(series), str(cells["n"].iloc[0]), str(cells["conversations"].iloc[0]), *shown))
     header = ["memory", "questions", "conversations", *OUTCOMES]
-    title = f"Where answers are lost, this run, {measured.evaluation.parameters.size}"
+    title = f"Where answers are lost, this run, {measured.evaluation.run.size}"
     notes = (f"Right: a score of at least {RIGHT}. Of several reasons the last column that holds counts.",)
     footer = measured.footer
     return Table(

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pandas as pd
 
 from beamlib.data.conversations import Probe
 from beamlib.data.errata import reading_note, spoilt_probes
 from beamlib.data.gold import Gold
-from beamlib.data.loading import Loaded
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer, ContextLosses
-from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
-from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.calling import TRIALS
-from beamlib.evaluate.run import Evaluation, evaluate
-from beamlib.evaluate.task import RUN
-from beamlib.params import RunParameters
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import Evaluation, Manifest, read_judgements, read_manifest, stored_judgements
+from beamlib.evaluate.records import RUN
 from beamlib.report.figures import averages
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, SERIES_FIELDS
 from beamlib.report.table import Table
 from beamlib.report.tables import result_table, shown_averages
+from beamlib.run import TRIALS
 from beamlib.scoring.intervals import compare, interval_note
 from beamlib.scoring.measured import evidence_recall
 from beamlib.scoring.protocols import PROTOCOLS
@@ -39,6 +36,9 @@ from beamlib.scoring.scores import (
     summarise,
     unscored_reasons,
 )
+
+if TYPE_CHECKING:
+    from beamlib.data.loading import Loaded
 
 _Record = TypeVar("_Record", Answer, Judgement)
 _ALL, _DROP = "none, flag", "drop"
@@ -180,7 +180,7 @@ class Results:
         spoilt = spoilt_probes([probe for loaded in self.evaluation.loaded.values() for probe in loaded.probes])
         if not spoilt:
             return None
-        size = self.evaluation.parameters.size
+        size = self.evaluation.run.size
         title = f"All questions (errata: none, flag) beside those no erratum spoils (drop: {len(spoilt)} fewer), {size}"
         table = result_table(errata_effect(self.scores, spoilt), title, self.footer, self.manifests)
         table = replace(table, footer=(*table.footer, reading_note(size)))
@@ -188,7 +188,7 @@ class Results:
 
     def steadiness(self) -> pd.DataFrame:
         """Measure how the averages of all arms, and the verdicts, change when the judge is asked again."""
-        protocol = self.evaluation.parameters.judging.protocol
+        protocol = self.evaluation.run.judging.protocol
         spread = {name: judge_spread(judged, protocol) for name, judged in self.evaluation.judgements.items()}
         rows = [frame[frame["ability"] == "average"].assign(memory=name) for name, frame in spread.items()]
         return pd.concat(rows).set_index("memory")[["sd", "changed", "n_nuggets", "n_questions", "missing"]].round(3)
@@ -228,12 +228,12 @@ class Results:
         return pd.DataFrame(rows).T.rename_axis("series")
 
 
-def results(parameters: RunParameters, experiment: str) -> Results:
-    """Evaluate (or replay) the arms of an experiment and score them."""
-    evaluation = evaluate(parameters, experiments(parameters)[experiment])
+def results(evaluation: Evaluation) -> Results:
+    """Score what an evaluation has on file of the arms of an experiment."""
+    parameters = evaluation.run
     manifests = list(evaluation.manifests.values())
     ensure_comparable([manifest.model_dump(mode="json") for manifest in manifests])
-    arms = {arm.name: arm for arm in experiments(parameters)[experiment]}
+    arms = {arm.name: arm for arm in evaluation.arms}
     judged = evaluation.judgements
     scores = {name: of_arm(score_run(judged[name], parameters.judging.protocol), arms[name]) for name in judged}
     gold = {key: value for loaded in evaluation.loaded.values() for key, value in loaded.gold.items()}

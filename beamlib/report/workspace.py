@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,28 +18,18 @@ from IPython.display import HTML, Image, Markdown, display
 from matplotlib.figure import Figure
 
 from beamlib.data.checked_json import left_out_line
-from beamlib.data.conversations import Conversation
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
-from beamlib.evaluate.answering import light_settings
-from beamlib.evaluate.arm_folder import configuration_of_run
-from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import PUBLISHED, open_models, resolved, run_subdir
-from beamlib.evaluate.configuration import stated, writing_configuration
-from beamlib.evaluate.ingest_cache import read_light
+from beamlib.evaluate.beam_records import Evaluation, left_out
+from beamlib.evaluate.configuration import configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.kept_settings import PARAMETERS
-from beamlib.evaluate.run import left_out
-from beamlib.evaluate.run_store import commit
+from beamlib.evaluate.records import commit
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
-from beamlib.llm.endpoints import key_variables
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import OFFLINE_NAME, ModelError
-from beamlib.memory.light import Light
-from beamlib.memory.protocol import RetrievedContext
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import (
-    ADAPTERS,
     BASE,
-    EVOLVING,
     FIELDS,
     OF_GENERATION,
     PROCESS,
@@ -49,7 +39,10 @@ from beamlib.params import (
     check_names,
     listed_memories,
     load_parameters,
+    only_named,
+    told_name,
     usual_parameters,
+    with_name,
 )
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
@@ -59,6 +52,7 @@ from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
 from beamlib.report.tables import NOTHING, published_footer, result_table, side_by_side
+from beamlib.run import PUBLISHED, Run
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 
@@ -72,22 +66,31 @@ _ONLY_BEAM = frozenset(
 _VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
 
 
+def _nothing_to_evaluate(run: Run, experiment: str) -> Evaluation:
+    raise UserError("begin the notebook with beam_run.notebooks.begin, which says what evaluates.")
+
+
 @dataclass
 class Workspace:
-    """A notebook at work: its validated parameters, and what it has written so far."""
+    """A notebook at work: its run, whose settings are `parameters`, and what it has written so far.
 
-    parameters: RunParameters
+    `evaluate` returns what is on file of an experiment and makes what is missing; whoever begins the notebook gives it.
+    """
+
+    parameters: Run
+    evaluate: Callable[[Run, str], Evaluation] = _nothing_to_evaluate
     files: list[Path] = field(default_factory=list)
     generating: bool = False
     suite: str = ""
-    _open: ExitStack = field(default_factory=ExitStack)
+    opened: ExitStack = field(default_factory=ExitStack)
+    """What stays open until the notebook is finished."""
 
     @property
     def part(self) -> str:
         """The part of the run folder that is written to: the tier, another benchmark's, or `published` for neither."""
         if self.suite:
             return self.suite
-        return run_subdir(self.parameters) if self.parameters.data or self.generating else PUBLISHED
+        return self.parameters.part if self.parameters.data or self.generating else PUBLISHED
 
     def save_table(self, table: SomeTable, name: str) -> SomeTable:
         """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
@@ -114,7 +117,7 @@ class Workspace:
         settings: dict[str, Any] = {}
         if not published:
             hidden = _HIDDEN | _ONLY_BEAM if self.suite else _HIDDEN
-            settings = {name: value for name, value in self.parameters.flat().items() if name not in hidden}
+            settings = {name: value for name, value in self.parameters.given.flat().items() if name not in hidden}
             paths = ("models", "prompts", "own_memory", "authors")
             settings |= {key: Path(settings[key]).name for key in paths if key in settings}
             if not self.suite:  # another benchmark's figures show published answers as well
@@ -169,29 +172,7 @@ class Workspace:
         are handed no gold.
         """
         changes = {} if conversations is None else {"conversations": conversations}
-        return results(self.parameters.model_copy(update=changes), experiment)
-
-    def read_light(self, conversation: Conversation) -> Light | None:
-        """LIGHT's reading of a conversation, which all of its variants share; the models stay open until the end.
-
-        Returns None, and prints the reason, if its calls failed.
-        """
-        parameters = resolved(self.parameters)
-        models = self._open.enter_context(open_models(parameters, conversation.id))
-        arm = Arm(memory="light", retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
-        try:
-            return read_light(conversation, light_settings(arm, parameters), parameters, models)
-        except ModelError as error:
-            print(f"– LIGHT could not read {conversation.id}: {error.reason}")
-            return None
-
-    def recall(self, light: Light | None, question: str) -> RetrievedContext:
-        """Recall what bears on a question; nothing, with the reason printed, if a call of LIGHT failed."""
-        try:
-            return light.recall(question) if light else RetrievedContext("", ())
-        except ModelError as error:
-            print(f"– LIGHT could not recall: {error.reason}")
-            return RetrievedContext("", ())
+        return results(self.evaluate(self.parameters.model_copy(update=changes), experiment))
 
     @cached_property
     def released(self) -> ReleasedRecall:
@@ -266,9 +247,11 @@ class Workspace:
 
         One that called models first searches the run's files for their keys; in a run of the main job, that does it.
         """
-        self._open.close()
+        self.opened.close()
         if self.parameters.calls != "replay":
-            used = key_variables(self.parameters.models, self.parameters.generation.authors)
+            used = self.parameters.models_file.key_variables if self.parameters.models_file else frozenset[str]()
+            if authors := self.parameters.generation.authors:
+                used |= load_models(Path(authors)).key_variables
             refuse_keys(Path(self.parameters.run).rglob("*"), used)
         print(f"commit     {commit()}")
         print(f"python     {platform.python_version()}")
@@ -289,13 +272,13 @@ def open_workspace(values: Mapping[str, Any]) -> Workspace:
     Relative paths count from the repository's top folder, wherever the notebook was opened.
     """
     _show_dashes()
-    parameters = parse_cell(values)
-    refuse_data(Path(parameters.run))
-    base = _base()
-    changed = {name: value for name, value in parameters if value != getattr(base, name)}
+    run = Run.of(parse_cell(values))
+    refuse_data(run.folder)
+    base = _base().flat()
+    changed = {name: value for name, value in run.given.flat().items() if value != base[name]}
     but = f", but: {', '.join(f'{key}={value!r}' for key, value in changed.items())}" if changed else ""
     print(f"parameters as in params/base.yaml{but}")
-    return Workspace(parameters)
+    return Workspace(run)
 
 
 def parse_cell(values: Mapping[str, Any]) -> RunParameters:
@@ -345,20 +328,23 @@ def _parameters(values: Mapping[str, Any]) -> RunParameters:
 
 def _rooted(parameters: RunParameters) -> RunParameters:
     """With relative paths, which count from the repository's top folder, as seen from where this process is."""
-    names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode", "meme")
-    given = {name: value for name in names if (value := parameters[name]) and not Path(value).is_absolute()}
-    by_name = {*EVOLVING, *ADAPTERS}.issuperset(listed_memories(parameters.own_memory))
-    if by_name or parameters.own_memory.startswith(PROCESS):  # no file
-        given.pop("own_memory", None)
-    rooted = {name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
+    names = ("run", "data", "models", "authors", "prompts", "memorycode", "meme")
+    given = {name: parameters[name] for name in names}
+    own = parameters.own_memory
+    if not (only_named(own) or own.startswith(PROCESS)):  # a file
+        given["own_memory"] = listed_memories(own)[0]
+    changed = {name: value for name, value in given.items() if value and not Path(value).is_absolute()}
+    rooted = {name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in changed.items()}
+    if "own_memory" in rooted:
+        rooted["own_memory"] = with_name(rooted["own_memory"], told_name(own))
     return parameters.model_copy(update=rooted)
 
 
-def of_run(parameters: RunParameters) -> RunParameters:
+def of_run(parameters: Run) -> Run:
     """With as many conversations as the run has, where it generated them and no number is given."""
     if parameters.data or parameters.conversations:
         return parameters
-    kept, there = Path(parameters.run) / run_subdir(parameters) / PARAMETERS, finished_conversations(parameters)
+    kept, there = parameters.path(PARAMETERS), finished_conversations(parameters)
     if kept.exists() and not there:
         raise UserError(f"{kept.parent}: it was made on conversations from elsewhere; name their folder in 'data'.")
     number = read_json(kept)["conversations"] if kept.exists() else there

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
-from beam_run.arguments import RESULTS, Json
+from beamlib.commands.options import RESULTS, Json
+from beamlib.data.published import Paper
 from beamlib.files import to_json
 
 
@@ -38,11 +39,14 @@ def data_errata(
     print(to_json({**load_errata().model_dump(mode="json"), **effect}, indent=2))
 
 
-def claims(as_json: Json = False) -> None:
+def claims(
+    paper: Annotated[str, typer.Option(help="v2: the published paper; v1: the submission.")] = "v2",
+    as_json: Json = False,
+) -> None:
     """Recompute every claim of the paper from its published tables."""
     from beam_claims.engine import audit, render_claims
 
-    results = audit()
+    results = audit(paper=cast(Paper, paper))
     print(
         to_json([result.model_dump(mode="json") for result in results], indent=2) if as_json else render_claims(results)
     )

@@ -23,7 +23,7 @@ from jinja2 import Environment, PackageLoader
 from pydantic import BaseModel, Field
 from tqdm import tqdm
 
-from beam_offline.read_facts import (
+from beam_generate.read_facts import (
     NUMBER_WORDS,
     Day,
     count_asked,

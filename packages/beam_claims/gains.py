@@ -18,6 +18,7 @@ from beam_claims.values import (
     Status,
     Tables,
     change,
+    every,
     figures,
     holds,
     mean,
@@ -113,7 +114,7 @@ def wins(tables: Tables, printed: str) -> ClaimOutcome:
     gains = _cell_gains(tables.scores("table1"))
     lost = [f"{backbone} at {length}" for (backbone, length), (gain, _) in gains.items() if gain <= 0]
     note = f"Not in: {', '.join(lost)}." if lost else ""
-    return ClaimOutcome(f"{len(gains) - len(lost)} of {len(gains)}", holds(not lost), note)
+    return every(f"{len(gains) - len(lost)} of {len(gains)}", [gain > 0 for gain, _ in gains.values()], note)
 
 
 def single_exception(tables: Tables, printed: str, backbone: str, length: str) -> ClaimOutcome:
@@ -133,7 +134,7 @@ def growth_of_gains(tables: Tables, printed: str) -> ClaimOutcome:
     scores = tables.scores("table1")
     backbones = _backbones(scores)
     recomputed: dict[str, dict[str, list[float]]] = {}
-    notes, steady = [], True
+    notes, steady = list[str](), list[bool]()
     for baseline in BASELINES:
         series = {
             name: [
@@ -147,13 +148,13 @@ def growth_of_gains(tables: Tables, printed: str) -> ClaimOutcome:
         }
         steps = sum(map(_rises, series.values()))
         end_to_end = sum(gains[-1] > gains[0] for gains in series.values())
-        steady &= steps == len(backbones)
+        steady += map(_rises, series.values())
         notes.append(
             f"over {baseline} {steps} of {len(backbones)} backbones gain more at every step, "
             f"{end_to_end} from the shortest to the longest"
         )
     note = "; ".join(notes)
-    return ClaimOutcome(recomputed, holds(steady), note[0].upper() + note[1:] + ".")
+    return every(recomputed, steady, note[0].upper() + note[1:] + ".")
 
 
 def _rises(values: Sequence[Decimal]) -> bool:
@@ -173,9 +174,7 @@ def decline_with_length(tables: Tables, printed: str) -> ClaimOutcome:
             recomputed[method.lower()][backbone] = number(changes[-1], 1)
             if _rises(series[::-1]):
                 steady.append(f"{backbone} {method}")
-    return ClaimOutcome(
-        recomputed, holds(all(gain < 0 for gain in changes)), f"Falling at every step: {named(steady)}."
-    )
+    return every(recomputed, [gain < 0 for gain in changes], f"Falling at every step: {named(steady)}.")
 
 
 def _pooled(scores: ScoreTable, ability: str, method: str) -> Decimal:
@@ -236,11 +235,11 @@ def extreme_ability(tables: Tables, printed: str, ability: str, extreme: str, be
     """
     scores = tables.scores("table1")
     pick = max if extreme == "best" else min
-    recomputed, winners = {}, set()
+    recomputed, winners = {}, []
     for method in METHODS:
         pooled = {name: _pooled(scores, name, method) for name in scores.abilities}
         winner = pick(pooled, key=lambda name: pooled[name])
-        winners.add(winner)
+        winners.append(winner)
         columns = [
             {name: scores.printed[length, name, f"{backbone} / {method}"] for name in scores.abilities}
             for length in scores.lengths
@@ -251,7 +250,8 @@ def extreme_ability(tables: Tables, printed: str, ability: str, extreme: str, be
         recomputed[method] = {"columns": f"{reached} of {len(columns)}", f"pooled_{extreme}": winner} | (
             own or {"score": number(pooled[ability], 3)}
         )
-    return ClaimOutcome(recomputed, holds(winners == {ability}), "Judged on scores pooled over lengths and backbones.")
+    leads = [winner == ability for winner in winners]
+    return every(recomputed, leads, "A cell is a method; scores pooled over lengths and backbones.")
 
 
 def formula_search(

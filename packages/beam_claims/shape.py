@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from beam_claims.values import (
-    SERIES_COLUMNS,
     ClaimOutcome,
     Status,
     Tables,
@@ -233,7 +232,7 @@ def exchange_bound(tables: Tables, printed: str) -> ClaimOutcome:
 def _abstention(tables: Tables) -> dict[str, list[Decimal]]:
     """Return the distinct Abstention values by length over all score tables."""
     values: dict[str, set[Decimal]] = {}
-    for name in SERIES_COLUMNS:
+    for name in tables.score_tables:
         for (length, ability, _), value in tables.scores(name).printed.items():
             if ability == "Abstention":
                 values.setdefault(length, set()).add(value)

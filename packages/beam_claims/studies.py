@@ -1,4 +1,4 @@
-"""Formulas on single cells of the score tables and on the studies of Tables 8, 9 and 10 (paper section 4.2, C.2)."""
+"""Formulas on single cells of the score tables and on the studies of Tables 8 to 13 (paper section 4.2, C)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from beam_claims.values import (
     Status,
     Tables,
     change,
+    every,
     figures,
     holds,
     mean,
     named,
     number,
     places_of,
+    records,
     rounded,
     series_name,
     show_decimal,
@@ -69,8 +71,8 @@ def _removals(tables: Tables) -> dict[str, dict[str, Decimal]]:
 def removal_signs(tables: Tables, printed: str, length: str, signs: dict[str, str]) -> ClaimOutcome:
     """Compare the sign of each removal's change at one length with the stated `signs`."""
     effects = {name: effect[length] for name, effect in _removals(tables).items()}
-    same = {name: sign(effect) for name, effect in effects.items()} == signs
-    return ClaimOutcome({name: number(effect) for name, effect in effects.items()}, holds(same))
+    same = [sign(effects[name]) == stated for name, stated in signs.items()]
+    return every({name: number(effect) for name, effect in effects.items()}, same)
 
 
 def removal_growth(tables: Tables, printed: str) -> ClaimOutcome:
@@ -84,13 +86,13 @@ def removal_growth(tables: Tables, printed: str) -> ClaimOutcome:
     end_to_end = sum(effects[-1] < effects[0] for effects in series.values())
     note = f"At every step: {named(steady)}; end to end: {end_to_end} of {len(series)}."
     recomputed = {name: [number(effect) for effect in effects] for name, effects in series.items()}
-    return ClaimOutcome(recomputed, holds(len(steady) == len(series)), note)
+    return every(recomputed, [series_name(name) in steady for name in series], note)
 
 
 def base_is_best(tables: Tables, printed: str) -> ClaimOutcome:
     """Compare the Average of the full system with that of the best variant at each length."""
     scores = tables.scores("table8")
-    recomputed, better = {}, []
+    recomputed, better = {}, list[str]()
     for length in scores.lengths:
         averages = {name: scores.average(length, name) for name in scores.series}
         best = max(averages, key=lambda name: averages[name])
@@ -98,22 +100,22 @@ def base_is_best(tables: Tables, printed: str) -> ClaimOutcome:
         better += [
             f"{length} {series_name(name)} {value}" for name, value in averages.items() if value > averages["base"]
         ]
-    return ClaimOutcome(recomputed, holds(not better), f"Better than the full system: {named(better)}.")
+    others = len(scores.lengths) * (len(scores.series) - 1)
+    held = [True] * (others - len(better)) + [False] * len(better)
+    return every(recomputed, held, f"Better than the full system: {named(better)}.")
 
 
 def each_contributes(tables: Tables, printed: str) -> ClaimOutcome:
-    """Count the removals that lower the Average; holds when each does at two lengths or more and on the whole."""
+    """Count the removals that lower the Average; holds when each does at every length."""
     effects = _removals(tables)
     lengths = tables.scores("table8").lengths
     exceptions = [
         f"{length} {series_name(name)}" for length in lengths for name in effects if effects[name][length] >= 0
     ]
-    contributes = [
-        sum(effect < 0 for effect in own.values()) >= 2 and sum(own.values()) < 0 for own in effects.values()
-    ]
-    cells = len(effects) * len(lengths)
-    note = f"Exceptions: {named(exceptions)}."
-    return ClaimOutcome(f"{cells - len(exceptions)} of {cells}", holds(all(contributes)), note)
+    lowers = [effect < 0 for own in effects.values() for effect in own.values()]
+    on_average = [series_name(name) for name, own in effects.items() if sum(own.values()) < 0]
+    note = f"Exceptions: {named(exceptions)}. Over the lengths together the Average falls without: {named(on_average)}."
+    return every(f"{sum(lowers)} of {len(lowers)}", lowers, note)
 
 
 def component_helps(tables: Tables, printed: str, variant: str, abilities: list[str]) -> ClaimOutcome:
@@ -130,7 +132,7 @@ def component_helps(tables: Tables, printed: str, variant: str, abilities: list[
         f"Lengths with a gain, of {len(scores.lengths)}. Over all abilities the full system is better in "
         f"{sum(gain > 0 for gain in cells)} of {len(cells)} cells and equal in {sum(gain == 0 for gain in cells)}."
     )
-    return ClaimOutcome(counts, holds(all(count == len(scores.lengths) for count in counts.values())), note)
+    return every(counts, [gain > 0 for ability in abilities for gain in gains[ability]], note)
 
 
 def compared_depths(tables: Tables, printed: str) -> ClaimOutcome:
@@ -148,9 +150,9 @@ def best_depth(tables: Tables, printed: str) -> ClaimOutcome:
         (length, name) for length in best for name in scores.series if scores.average(length, name) == best[length]
     ]
     ties = [f"K={name} at {length}" for length, name in as_good if name != depth]
-    return ClaimOutcome(
+    return every(
         {name: [float(scores.average(length, name)) for length in scores.lengths] for name in scores.series},
-        holds(all((length, depth) in as_good for length in best)),
+        [(length, depth) in as_good for length in best],
         f"As good in the printed rows: {named(ties)}.",
     )
 
@@ -161,15 +163,15 @@ def steady_rise(tables: Tables, printed: str, depths: list[str]) -> ClaimOutcome
     series = {length: [scores.average(length, depth) for depth in depths] for length in scores.lengths}
     falls = [length for length, values in series.items() if any(after < before for before, after in pairwise(values))]
     recomputed = {length: [float(value) for value in values] for length, values in series.items()}
-    return ClaimOutcome(recomputed, holds(not falls), f"Not monotone at: {named(falls)}.")
+    return every(recomputed, [length not in falls for length in series], f"Not monotone at: {named(falls)}.")
 
 
 def depth_signs(tables: Tables, printed: str, value: str, base: str, signs: dict[str, str]) -> ClaimOutcome:
     """Compare the sign of the change from K = `base` to K = `value` at each length with the stated `signs`."""
     scores = tables.scores("table9")
     changes = {length: scores.points(length, value, base) for length in scores.lengths}
-    same = {length: sign(gain) for length, gain in changes.items()} == signs
-    return ClaimOutcome({length: number(gain) for length, gain in changes.items()}, holds(same))
+    same = [sign(changes[length]) == stated for length, stated in signs.items()]
+    return every({length: number(gain) for length, gain in changes.items()}, same)
 
 
 def depth_drop(tables: Tables, printed: str, value: str, base: str) -> ClaimOutcome:
@@ -182,7 +184,7 @@ def depth_drop(tables: Tables, printed: str, value: str, base: str) -> ClaimOutc
     level = [length for length, (gain, _) in changes.items() if gain >= 0]
     recomputed = {length: [number(gain) for gain in pair] for length, pair in changes.items()}
     note = f"Percentage points [printed rows, ability rows]. Not worse in print at: {named(level)}."
-    return ClaimOutcome(recomputed, holds(not level), note)
+    return every(recomputed, [length not in level for length in changes], note)
 
 
 def _sparse_minus_dense(tables: Tables) -> dict[str, Decimal]:
@@ -195,6 +197,69 @@ def sparse_mean_gain(tables: Tables, printed: str) -> ClaimOutcome:
     gain = mean(list(_sparse_minus_dense(tables).values()))
     note = "Percentage points on Average rows, four lengths weighted equally."
     return ClaimOutcome(number(gain), holds(gain > 0), note)
+
+
+def retriever_signs(tables: Tables, printed: str, signs: dict[str, str]) -> ClaimOutcome:
+    """Compare the sign of sparse minus dense at each length with the stated `signs`."""
+    gains = _sparse_minus_dense(tables)
+    same = [sign(gains[length]) == stated for length, stated in signs.items()]
+    return every({length: number(gain) for length, gain in gains.items()}, same)
+
+
+def unchanged(tables: Tables, printed: str, table: str, length: str, value: str, base: str) -> ClaimOutcome:
+    """Return 100 * (A - B) on the Average rows; holds when both are printed alike."""
+    scores = tables.scores(table)
+    gain, rows = scores.points(length, value, base), scores.points(length, value, base, by_rows=True)
+    note = f"Percentage points; from the ability rows {show_decimal(rows, signed=True)}."
+    return ClaimOutcome(number(gain), holds(gain == 0), note)
+
+
+def beats(tables: Tables, printed: str, table: str, pairs: list[list[str]]) -> ClaimOutcome:
+    """Return the Average of a series minus another's, for `pairs` at each length; holds when all are positive."""
+    scores = tables.scores(table)
+    gains = {
+        f"{better} over {worse}": [scores.points(length, better, worse) for length in scores.lengths]
+        for better, worse in pairs
+    }
+    recomputed = {name: [number(gain) for gain in own] for name, own in gains.items()}
+    return every(recomputed, [gain > 0 for own in gains.values() for gain in own], "Percentage points by length.")
+
+
+def embedding_gains(tables: Tables, printed: str, method: str, other: str) -> ClaimOutcome:
+    """Compare what bge-large adds to `method` with what it adds to `other`, by length, in percentage points."""
+    scores = tables.scores("table11")
+    gains = {
+        name: [scores.points(length, f"{name} / bge-large", f"{name} / bge-small") for length in scores.lengths]
+        for name in (method, other)
+    }
+    larger = [ours > theirs for ours, theirs in zip(gains[method], gains[other], strict=True)]
+    return every({name: [number(gain) for gain in own] for name, own in gains.items()}, larger)
+
+
+def marked_best(tables: Tables, printed: str, names: list[str]) -> ClaimOutcome:
+    """Compare the bold marks of tables with the best of their row (of a row and backbone in Table 1).
+
+    A mark on one of several best values counts as right; they are counted, and so are rows without a mark.
+    """
+    marks = tables["bold_marks"]
+    held, tied, unmarked, wrong = list[bool](), 0, list[str](), list[str]()
+    for name in names:
+        scores = tables.scores(name)
+        rows: dict[tuple[str, str, str], dict[str, Decimal]] = {}
+        for (length, ability, series), value in scores.printed.items():
+            group = series.rsplit(" / ", 1)[0] if name == "table1" else ""
+            rows.setdefault((length, ability, group), {})[series] = value
+        own = {(row["length"], row["ability"], row["series"]) for row in records(marks[marks["table"] == name])}
+        for (length, ability, group), values in rows.items():
+            marked = [series for series in values if (length, ability, series) in own]
+            place = f"{name} {length} {ability} {group}".strip()
+            held += [values[series] == max(values.values()) for series in marked]
+            wrong += [place for series in marked if values[series] != max(values.values())]
+            tied += bool(marked) and list(values.values()).count(max(values.values())) > len(marked)
+            if not marked and (name == "table1" or ability == published.AVERAGE):
+                unmarked.append(place)
+    note = f"Not on the best value: {named(wrong)}. On one of several best values: {tied}. No mark: {named(unmarked)}."
+    return every(f"{sum(held)} of {len(held)} marks", held, note)
 
 
 def largest_difference(tables: Tables, printed: str, considerable: float) -> ClaimOutcome:
@@ -214,7 +279,8 @@ def equal_columns(tables: Tables, printed: str, first: list[str], others: list[l
         for table, series in others
     ]
     text = " and ".join(f"{same} of {len(keys)}" for same in counts)
-    return ClaimOutcome(f"{text} cells identical", holds(all(same == len(keys) for same in counts)))
+    held = [True] * sum(counts) + [False] * (len(keys) * len(counts) - sum(counts))
+    return every(f"{text} cells identical", held)
 
 
 def differing_cells(tables: Tables, printed: str, first: list[str], second: list[str]) -> ClaimOutcome:
@@ -231,7 +297,8 @@ def differing_cells(tables: Tables, printed: str, first: list[str], second: list
                 different.setdefault(length, []).append(f"{ability}: {shown}")
                 averages += [shown] if ability == published.AVERAGE else []
     recomputed = {"identical_cells": same, "different": different}
-    return ClaimOutcome(recomputed, holds(not different), f"Different Averages: {named(averages)}.")
+    held = [True] * same + [False] * sum(map(len, different.values()))
+    return every(recomputed, held, f"Different Averages: {named(averages)}.")
 
 
 def average_rows(tables: Tables, printed: str, table: str) -> ClaimOutcome:

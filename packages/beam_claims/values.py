@@ -27,6 +27,9 @@ SERIES_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "table8": ("variant",),
     "table9": ("k",),
     "table10": ("retriever",),
+    "table11": ("method", "embedding"),
+    "table12": ("faiss_index",),
+    "table13": ("method",),
 }
 """The score tables and the columns that name a series."""
 
@@ -38,11 +41,15 @@ _NUMBER = re.compile(r"(?<![\d%])[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class ClaimOutcome:
-    """The result of a formula: the recomputed value (JSON types), the status and a note."""
+    """The result of a formula: the recomputed value (JSON types), the status and a note.
+
+    `cells` says of a claim on several cells in how many it holds, and of how many.
+    """
 
     recomputed: Any
     status: Status
     note: str = ""
+    cells: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,11 @@ def holds(condition: bool) -> Status:
     return "holds" if condition else "differs"
 
 
+def every(recomputed: Any, held: Collection[bool], note: str = "") -> ClaimOutcome:
+    """Return the outcome of a claim on several cells, which holds when it holds in all of them."""
+    return ClaimOutcome(recomputed, holds(all(held)), note, (sum(held), len(held)))
+
+
 def worst(statuses: Sequence[Status]) -> Status:
     """Return the weakest of several statuses."""
     return max(statuses, key=STATUSES.index)
@@ -166,7 +178,7 @@ def series_name(series: str) -> str:
 
 
 class ScoreTable:
-    """One score table (1, 8, 9 or 10) by length, ability and series; a series of Table 1 is "backbone / method"."""
+    """One score table (1, 8 to 13) by length, ability and series; a series of Table 1 is "backbone / method"."""
 
     def __init__(self, name: str, frame: pd.DataFrame, misprints: pd.DataFrame) -> None:
         parts = [[str(value) for value in frame[column]] for column in SERIES_COLUMNS[name]]
@@ -229,11 +241,15 @@ class PublishedTables:
 
 
 class Tables(PublishedTables):
-    """The tables of the BEAM paper."""
+    """The tables of the BEAM paper in one of its versions."""
 
-    def __init__(self, replaced: Mapping[str, pd.DataFrame] | None = None) -> None:
-        super().__init__(published.FILES, published.table, replaced)
+    def __init__(
+        self, replaced: Mapping[str, pd.DataFrame] | None = None, paper: published.Paper = published.PAPERS[0]
+    ) -> None:
+        names = published.published_names(paper)
+        super().__init__(names, lambda name: published.table(name, paper), replaced)
         self._scores: dict[str, ScoreTable] = {}
+        self.score_tables = tuple(name for name in SERIES_COLUMNS if name in names)
 
     def scores(self, name: str) -> ScoreTable:
         """Return a score table."""

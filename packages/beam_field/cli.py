@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beam_run.arguments import (
+from beamlib.commands.options import (
     FIELD_PANEL,
     BaseUrl,
     Calls,
@@ -104,13 +104,13 @@ def judge(
     The new verdicts get a part of their own, such as 1m-gpt-5-imported-by-offline.
     """
     from beam_field.judging_again import JudgeOptions, judge_again
-    from beam_run.cluster import use_cluster
     from beamlib.data.sources import refuse_data
     from beamlib.errors import UserError
     from beamlib.llm.spending import set_spending_limit
+    from beamlib.plugins import plugins
 
     set_spending_limit(max_cost)
-    use_cluster(cluster)
+    plugins().use_cluster(cluster)
     if judge not in ("", "offline"):
         raise UserError(f"--judge: {judge!r:.80} does not exist; give offline, or a model with --models or --base-url.")
     endpoints = Endpoints(models, base_url, model, key_variable, context_window)

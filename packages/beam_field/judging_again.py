@@ -13,38 +13,37 @@ from pathlib import Path
 from typing import Any
 
 from beam_field.results import folder_name
-from beam_run.dry_run import CallTally
-from beam_run.estimate import build_estimate, rehearsed_roster, stored_means
+from beamlib.commands.dry_run import CallTally
+from beamlib.commands.estimate import build_estimate, rehearsed_roster, stored_means
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load_questions
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arm_folder import (
-    JUDGE_PARAMETERS,
-    JUDGE_PROMPTS,
+from beamlib.evaluate.beam_records import (
     JUDGED_BY,
     MANIFEST,
     RECORD_KINDS,
-    ArmFolder,
     Manifest,
-    judgements_key,
     read_manifest,
     stored_answers,
     stored_judgements,
 )
-from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, resolved
+from beamlib.evaluate.calling import ensure_keys
+from beamlib.evaluate.configuration import JUDGE_PARAMETERS
 from beamlib.evaluate.imported import DETAILS, read_details
 from beamlib.evaluate.jobs import JudgeJob, run_jobs
 from beamlib.evaluate.judging import judge_arms
-from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, RunStore, UnitOutput, made_by, prompt_hashes, settings_of
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, UnitOutput, made_by
+from beamlib.evaluate.run import BEAM
+from beamlib.evaluate.run_store import RunStore, settings_of
 from beamlib.files import make_folder, read_text, write_text
 from beamlib.llm import call_store as locks
-from beamlib.llm.endpoints import load_models
 from beamlib.llm.spending import guard_run
 from beamlib.params import generated_in, usual_parameters
 from beamlib.processes import one_cluster
+from beamlib.run import Run
 from beamlib.scoring.judge import ToJudge
 from beamlib.scoring.records import Judgement
 from beamlib.text import shell_command
@@ -67,12 +66,13 @@ class JudgeOptions:
     yes: bool = False
 
 
-class JudgedAgain(ArmFolder):
+class JudgedAgain(RunStore[Manifest]):
     """The folder of an arm that is judged again: its answers unchanged, with another judge's verdicts."""
 
-    def __init__(self, source: Path, parameters: ResolvedParameters) -> None:
-        manifest, judge = read_manifest(source), identities(parameters)["judge"]["model"]
-        key = judgements_key(manifest.answers_key, parameters)
+    def __init__(self, source: Path, parameters: Run) -> None:
+        manifest = read_manifest(source)
+        judging = BEAM.judged_by(dict(manifest), parameters)
+        judge, key = judging["judge"], judging["judgements_key"]
         part = f"{source.parent.name}{JUDGED_BY}{folder_name(judge if parameters.models else 'offline')}"
         folder = source.parent.with_name(part) / source.name
         if (folder / MANIFEST).exists() and read_manifest(folder).judgements_key != key:
@@ -87,15 +87,12 @@ class JudgedAgain(ArmFolder):
         settings = {} if manifest.imported else settings_of(parameters, JUDGE_PARAMETERS)
         fields = {
             **dict(manifest),
-            "judge": judge,
+            **judging,
             "settings": manifest.settings | settings,
-            "models": manifest.models | {role: identities(parameters)[role] for role in ("judge", "aligner")},
-            "prompts": manifest.prompts | prompt_hashes(parameters, JUDGE_PROMPTS),
-            "judgements_key": key,
             "imported": manifest.imported.model_copy(update=shown) if manifest.imported else None,
             **made_by(),
         }
-        RunStore.__init__(self, folder, Manifest, RECORD_KINDS, fields, MANIFEST)
+        super().__init__(folder, Manifest, RECORD_KINDS, fields)
 
     def copy_answers(self) -> None:
         """Write the source's answers, and its details of the questions, into this folder."""
@@ -126,7 +123,7 @@ class _Part:
     """A part of a run: its arms, and the answers without a verdict of this judge, by conversation and arm."""
 
     name: str
-    parameters: ResolvedParameters
+    parameters: Run
     arms: Sequence[JudgedAgain]
     pending: Mapping[str, Mapping[str, Sequence[ToJudge]]]
     command: str
@@ -145,8 +142,8 @@ class _Part:
         """Judge the pending answers, write verdicts as they come, and return a line per arm."""
         for arm in self.arms:
             arm.copy_answers()
-        if self.parameters.models:
-            load_models(Path(self.parameters.models)).save(self.arms[0].folder.parent)
+        if self.parameters.models_file:
+            self.parameters.models_file.save(self.arms[0].folder.parent)
         parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
         by_name = {arm.source_manifest.arm: arm for arm in self.arms}
         jobs = [JudgeJob(key, own, judge_arms, parameters, command=self.command) for key, own in self.pending.items()]
@@ -179,7 +176,7 @@ def judge_again(options: JudgeOptions) -> list[str]:
                 lambda: ensure_keys(parts[0].parameters, ("judge", "aligner")),
                 options.yes,
             )
-        with guard_run(Path(parts[0].parameters.run), options.models), one_cluster():
+        with guard_run(parts[0].parameters.folder, parts[0].parameters.models_file), one_cluster():
             return [line for part in parts for line in part.judge(confirmed)]
 
 
@@ -219,7 +216,7 @@ def _part(folders: Sequence[Path], options: JudgeOptions, locked: ExitStack) -> 
     settings: dict[str, Any] = {"run": str(run), "models": options.models, "calls": options.calls}
     settings |= {"prompts": str(options.prompts.absolute())} if options.prompts else {}
     size = read_manifest(folders[0]).size
-    parameters = resolved(usual_parameters(size, **{**(options.settings or {}), **settings}))
+    parameters = Run.of(usual_parameters(size, **{**(options.settings or {}), **settings}))
     arms = [JudgedAgain(folder, parameters) for folder in folders]
     locked.enter_context(_locked(arms[0].folder.parent))
     pending: dict[str, dict[str, Sequence[ToJudge]]] = {}

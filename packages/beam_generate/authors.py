@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from beam_generate.shapes import Story
 from beamlib.files import code_hash, sha256
 from beamlib.llm.client import EndpointModel
-from beamlib.llm.endpoints import Author, Endpoint, load_models
+from beamlib.llm.endpoints import Author, Endpoint, ModelsFile
 from beamlib.llm.model import OFFLINE_NAME, Completion, Model, Prompt
-from beamlib.llm.prompts import prompt_file, prompt_ids
+from beamlib.llm.prompts import Prompts, prompt_file, prompt_ids
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, Mode, StoredModel
+from beamlib.plugins import plugins
 
 _OTHER_BENCHMARKS = ("memorycode_", "meme_")
 """First part of the ids of prompts that write dialogues for other benchmarks."""
@@ -38,13 +39,13 @@ _RULES = ("beam_generate", "beam_generate.probes", "beam_offline.author", "beam_
 class GenerationConfig:
     """Settings of generation that are independent of the story.
 
-    `models` is a models file, empty for the offline author; `prompts` a folder of overriding prompt files, or empty.
+    `models` is None for the offline author; `prompts` are those of the run.
     `calls`, `confirmed` and `command` are as in `StoredModel`. `output_tokens`, for the asker `question_output_tokens`,
     limits replies if the models file sets no limit; 0 is none. `processes` share concurrency and `run_id`.
     """
 
-    models: str = ""
-    prompts: str = ""
+    models: ModelsFile | None = None
+    prompts: Prompts = field(default_factory=Prompts.read)
     calls: Mode = "record"
     confirmed: bool = False
     command: str = ""
@@ -55,15 +56,17 @@ class GenerationConfig:
 
     def endpoint(self, role: Author) -> Endpoint:
         """Return the endpoint of a role in the models file, with the limit of its replies."""
+        if self.models is None:
+            raise ValueError("the offline author is served by no endpoint")
         own = self.question_output_tokens if role == "asker" else 0
-        return load_models(Path(self.models)).author(role).with_output_limit(own or self.output_tokens)
+        return self.models.author(role).with_output_limit(own or self.output_tokens)
 
     def made_by(self, stage: Stage) -> dict[str, Any]:
         """Return what the result of a stage depends on besides its files and sizes, for the record."""
         if not self.models:
             return {"author": OFFLINE_NAME, "rules": code_hash(_RULES)}
-        folder, roles = Path(self.prompts) if self.prompts else None, _ROLES[stage]
-        hashes = {name: prompt_file(name, folder).sha256 for name in generation_prompts() if role_of(name) in roles}
+        roles = _ROLES[stage]
+        hashes = self.prompts.hashes(name for name in generation_prompts() if role_of(name) in roles)
         authors = {role: self.endpoint(role).settings for role in roles}
         return {"authors": authors, "prompts": sha256(repr(sorted(hashes.items())))}
 
@@ -110,9 +113,7 @@ class GenerationModels:
 
 def offline_author(story: Story) -> Model:
     """Return the offline author of a story."""
-    from beam_offline.author.author import OfflineAuthor  # its packages take a second to import
-
-    return OfflineAuthor(story)
+    return plugins().authors().offline_author(story)
 
 
 @contextmanager
@@ -130,7 +131,6 @@ def open_roles(
     config: GenerationConfig, roles: Sequence[Author], conversation: str, store: Path
 ) -> Iterator[GenerationModels]:
     """Open the models of some roles; their calls are stored under the name of a conversation."""
-    prompts = Path(config.prompts) if config.prompts else None
     with CallStore(store, read_only=config.calls == "replay", run_id=config.run_id) as calls:
         models: dict[Author, Model] = {}
         for role in roles:
@@ -138,7 +138,7 @@ def open_roles(
             max_concurrency = max(1, endpoint.concurrency // config.processes)
             models[role] = RetryingModel(
                 StoredModel(
-                    EndpointModel(role, endpoint, prompts=prompts, max_concurrency=max_concurrency),
+                    EndpointModel(role, endpoint, prompts=config.prompts, max_concurrency=max_concurrency),
                     calls,
                     config.calls,
                     role=role,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beam_run.arguments import DATA, Calls, MaxCost, Models, Prompts, Settings, Sizes, listed, named_settings
+from beamlib.commands.options import DATA, Calls, MaxCost, Models, Prompts, Settings, Sizes, listed, named_settings
 
 
 def generate(
@@ -65,7 +65,7 @@ def new_titles(
 
     paths = {"authors": str(models.absolute()), "prompts": str(prompts.absolute()) if prompts else ""}
     parameters = usual_parameters("100K", **paths, calls=calls, confirm_cost=yes)
-    print(ask_titles(out, domain, count, config_of(parameters)))
+    print(ask_titles(out, domain, count, config_of(parameters), models))
 
 
 def add_to(app: typer.Typer, data: typer.Typer) -> None:

@@ -37,9 +37,9 @@ from beamlib.data.conversations import SIZES, Seed, Size
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.llm.call_store import stored_calls
-from beamlib.llm.endpoints import Author
+from beamlib.llm.endpoints import Author, ModelsFile, load_models
 from beamlib.llm.model import Completion, Model, Prompt, run
-from beamlib.llm.prompts import check_overrides
+from beamlib.llm.prompts import Prompts
 from beamlib.llm.spending import guard_run
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root
@@ -62,13 +62,15 @@ _SETTINGS = (*(name for name in OF_GENERATION if name not in OPTIONS), "output_t
 """Other parameters of generation, for `--set`."""
 
 
-def config_of(parameters: RunParameters) -> GenerationConfig:
-    """Return the configuration of a run's generation."""
-    number = max(1, parameters.conversations)
+def config_of(
+    parameters: RunParameters, models: ModelsFile | None = None, prompts: Prompts | None = None
+) -> GenerationConfig:
+    """Return the configuration of a run's generation; the authors' `models` and `prompts` are read if not given."""
+    number, authors = max(1, parameters.conversations), parameters.generation.authors
     command = _command([parameters], number, from_root(parameters.generated)) if parameters.generation.authors else ""
     return GenerationConfig(
-        models=parameters.generation.authors,
-        prompts=parameters.prompts,
+        models=models or (load_models(Path(authors)) if authors else None),
+        prompts=prompts or Prompts.read(Path(parameters.prompts) if parameters.prompts and authors else None),
         calls=parameters.calls,
         confirmed=parameters.confirm_cost,
         command=command,
@@ -135,8 +137,6 @@ def run_generate(
         for option, value in (("--prompts", first.prompts), ("--calls", first.calls != "record")):
             if value:
                 raise UserError(f"{option}: the offline author asks no model; name a models file by --models as well.")
-    elif first.prompts:
-        check_overrides(Path(first.prompts))
     command = _command(runs, conversations, out, titles)
     config = replace(config_of(first), command=command)
     pending = unfinished(specs, out, config)  # mistakes in the options show before anything is written
@@ -145,7 +145,7 @@ def run_generate(
         config = replace(config, confirmed=confirm_calls(estimate, config.check_keys, config.confirmed))
     started = time.monotonic()
     print(f"author: {config.names}")
-    with guard_run(out, config.models):
+    with guard_run(out, config.models, calls=config.calls):
         worked = generate_all(specs, out, config, first.workers)
     for folder, done in worked.items():
         counts = {stage: len(rows) for stage, rows in repairs_of(folder).items() if rows}
@@ -219,6 +219,7 @@ class GenerationOfRun:
 
     runs: Sequence[RunParameters]
     found: Mapping[Size, int]
+    config: GenerationConfig
 
     @property
     def specs(self) -> list[ConversationSpec]:
@@ -226,11 +227,6 @@ class GenerationOfRun:
         first = {one.size: one for one in reversed(self.runs)}
         sizes = [size for size in reversed(SIZES) if size in first]
         return [ConversationSpec(first[size], number) for size in sizes for number in range(1, self.found[size] + 1)]
-
-    @property
-    def config(self) -> GenerationConfig:
-        """Configuration of the run's generation."""
-        return config_of(self.runs[0])
 
     @property
     def out(self) -> Path:
@@ -259,7 +255,7 @@ class GenerationOfRun:
                 link = spec.folder(out)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(spec.folder(self.out).resolve(), target_is_directory=True)
-        offline = replace(self.config, models="", prompts="")
+        offline = replace(self.config, models=None, prompts=Prompts.read())
         generate_all([spec.stood_in() for spec in missing], out, offline, self._workers)
         return counts, out
 

@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 from beam_generate.shapes import Gender, Person, Profile, Relation
 from beamlib.data.conversations import Size
-from beamlib.files import parse_yaml, read_text
+from beamlib.files import read_yaml
 
 _FILE = Path(__file__).with_name("names.yaml")
 
@@ -67,7 +67,7 @@ class NameLists(BaseModel):
 @cache
 def name_lists() -> NameLists:
     """Read `names.yaml`."""
-    return NameLists.model_validate(parse_yaml(read_text(_FILE), _FILE))
+    return NameLists.model_validate(read_yaml(_FILE))
 
 
 TYPES = name_lists().types

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from beam_generate.people import draw_people
 from beam_generate.shapes import Layout, Story, Style, Timeline
@@ -26,6 +26,7 @@ from beamlib.data.published import table
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import RunParameters
+from beamlib.plugins import OfflineAuthors, plugins
 
 MIXTURE: Mapping[Size, tuple[int, int, int]] = {
     "100K": (15, 3, 2),
@@ -101,10 +102,8 @@ def topic_within_reach(topic: Seed) -> Seed:
     return _seed_of(nearest, titles()[nearest][0])
 
 
-def _word_bank() -> Any:
-    from beam_offline.author import word_bank  # its packages take a second to import
-
-    return word_bank
+def _word_bank() -> OfflineAuthors:
+    return plugins().authors()
 
 
 def render_topic(seed: Seed) -> str:

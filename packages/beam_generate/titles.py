@@ -23,7 +23,6 @@ from beamlib.files import read_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
-from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import ReadReply, ask
 from beamlib.text import cost_in_words, count_tokens, shell_command
 
@@ -74,16 +73,15 @@ def read_titles(path: Path) -> list[Seed]:
     return topics
 
 
-def ask_titles(path: Path, domain: str, count: int, config: GenerationConfig) -> str:
+def ask_titles(path: Path, domain: str, count: int, config: GenerationConfig, models: Path) -> str:
     """Add up to `count` new titles of a domain to a titles file, after the user has confirmed the cost.
 
-    The model is shown the titles of Table 5 and of the file as used. Returns a sentence for the user.
+    The model is shown the titles of Table 5 and of the file as used. Returns a sentence for the user. `models` is the
+    path of the models file, for the command that is repeated.
     """
     category = parse_domain(domain)
     refuse_data(path.parent)
     existing = read_titles(path) if path.exists() else []
-    if config.prompts:
-        check_overrides(Path(config.prompts))
     endpoint = config.endpoint("titler")
     used = [*titles()[category], *(seed.title for seed in existing if seed.category == category)]
     if config.calls != "replay":
@@ -98,7 +96,7 @@ def ask_titles(path: Path, domain: str, count: int, config: GenerationConfig) ->
         quote = Quote(1, dollars or 0.0, text, unpriced)
         config = replace(config, confirmed=confirm_calls({"": quote}, ready, config.confirmed))
     repairs = Repairs()
-    options = {"titles": path, "--domain": category, "--count": count, "--models": config.models}
+    options = {"titles": path, "--domain": category, "--count": count, "--models": models}
     config = replace(config, command=shell_command("beamlib", options, end=["--yes"]))
     with open_roles(config, ["titler"], "titles", path.with_suffix(_SUFFIX)) as model:
         try:

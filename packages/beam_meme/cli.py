@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beam_run.arguments import (
+from beamlib.commands.options import (
     BENCHMARKS,
     Calls,
     Json,
@@ -15,12 +15,13 @@ from beam_run.arguments import (
     Models,
     Prompts,
     Settings,
+    Yes,
     check_run_name,
     listed,
     listed_numbers,
     named_settings,
 )
-from beam_run.task_commands import RunName, VariantOption, Yes, task_group
+from beamlib.commands.task_group import RunName, VariantOption, task_group
 from beamlib.errors import UserError
 from beamlib.files import to_json
 
@@ -41,8 +42,7 @@ def _open(place: Path, variant: str) -> Task:
 meme_app = task_group(
     "meme",
     "MEME: facts that change, depend on one another, and are deleted.",
-    "none, gold-facts, full-context, bm25, dense, rag, light, md-flat, wiki, dependencies, mem0, graphiti, langmem, "
-    "own",
+    "none, gold-facts, full-context, bm25, dense, rag, light, own, and memories by name (docs/memories.md)",
     _open,
 )
 
@@ -118,7 +118,7 @@ def optimise(
     variant: VariantOption = "",
     name: RunName = "default",
     prompt: Annotated[
-        str, typer.Option(help="answer, over the contexts of a run; or ingest, by which md-flat reads sessions.")
+        str, typer.Option(help="answer, over the contexts of a run; or ingest, by which sessions are read.")
     ] = "answer",
     memory: Annotated[
         str, typer.Option(help="For answer: memory of the run whose contexts are answered from.")
@@ -137,7 +137,7 @@ def optimise(
     """Optimise the answer or ingest prompt with DSPy's SIMBA on some episodes; the others stay for testing."""
     from beam_meme.optimising import Search, optimise_prompt
     from beam_meme.task import open_meme
-    from beam_run.task_options import TaskOptions, parameters_of
+    from beamlib.commands.task_runs import TaskOptions, run_of
     from beamlib.llm.spending import guard_run, set_spending_limit
     from beamlib.places import ROOT
 
@@ -154,10 +154,10 @@ def optimise(
         data, folder, variant=variant, models=str(models), backbone=backbone, calls=calls,
         settings=named_settings(settings), yes=yes,
     )  # fmt: skip
-    parameters = parameters_of(task, options)
-    with guard_run(folder, parameters.models):
+    run = run_of(task, options)
+    with guard_run(folder, run.models_file, calls=run.calls):
         search = Search(steps, candidates, batch, share, seed)
-        path = optimise_prompt(task, parameters, memory, search, out, prompt)
+        path = optimise_prompt(task, run, memory, search, out, prompt)
     print(f"{path}; run it on the test episodes of {out}-split.json with: beamlib meme run --prompts {out}")
 
 
@@ -180,7 +180,7 @@ def study(
 ) -> None:
     """Vary K, filler, models and prompts; write the table and the figures of all runs of that name."""
     from beam_meme.grid import DEFAULT, STUDY_FIGURES, Grid, run_grid, study_figure, study_frame, study_table
-    from beam_run.task_options import TaskOptions
+    from beamlib.commands.task_runs import TaskOptions
     from beamlib.files import make_folder
     from beamlib.llm.spending import set_spending_limit
     from beamlib.places import ROOT

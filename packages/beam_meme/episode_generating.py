@@ -43,9 +43,9 @@ from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, sha256, to_json
 from beamlib.llm.client import EndpointModel
-from beamlib.llm.endpoints import Endpoint, load_models
+from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, Prompt, run
-from beamlib.llm.prompts import check_overrides, prompt_file, render
+from beamlib.llm.prompts import Prompts, render
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
@@ -89,10 +89,16 @@ def generate_episodes(order: EpisodeOptions) -> Path:
 
     A `UserError` where an option is wrong, the folder holds other data, or a model cannot be called.
     """
-    endpoints = _check(order)
+    models, prompts = _check(order)
+    endpoints = _endpoints(order, models)
     refuse_data(order.out)
     drawn = draw_all(order.count, order.seed)
-    basis = {"seed": order.seed, "count": order.count, "filler_judge": order.filler_judge, **_made_by(order, endpoints)}
+    basis = {
+        "seed": order.seed,
+        "count": order.count,
+        "filler_judge": order.filler_judge,
+        **_made_by(order, endpoints, prompts),
+    }
     record = GenerationRecord.open(order.out, "variants", "variant", basis)
     places = {name: order.out / f"{name}.json" for name in VARIANTS if name in order.variants}
     pending = [name for name, path in places.items() if not record.holds(name, path)]
@@ -103,12 +109,12 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     needed = any(GAP_TOKENS[name] for name in pending)
     pools = {domain: pool_of(domain, order.seed, order.fillers) if needed else Checked((), ()) for domain in DOMAINS}
     if endpoints and order.calls != "replay":
-        quote = _estimate(order, endpoints, drawn, pools)
+        quote = _estimate(order, endpoints, prompts, drawn, pools)
         order = replace(order, yes=confirm_calls({"": quote}, lambda: _ready(endpoints), order.yes))
-    writer = _Writer(order, endpoints)
+    writer = _Writer(order, endpoints, prompts)
     print(f"author: {writer.name}")
     record.write()
-    with guard_run(order.out, str(order.models or "")):
+    with guard_run(order.out, models, calls=order.calls):
         told = writer.tell_all(drawn)
         quality = _quality(drawn, told) if "auditor" in endpoints else {}
         kept = [(plan, one) for plan, one in zip(drawn, told, strict=True) if not one.given_up]
@@ -125,18 +131,22 @@ def generate_episodes(order: EpisodeOptions) -> Path:
 
 
 def _estimate(
-    order: EpisodeOptions, endpoints: Mapping[str, Endpoint], drawn: Sequence[Drawn], pools: Mapping[Domain, Checked]
+    order: EpisodeOptions,
+    endpoints: Mapping[str, Endpoint],
+    prompts: Prompts,
+    drawn: Sequence[Drawn],
+    pools: Mapping[Domain, Checked],
 ) -> Quote:
     """What models would be asked and cost, in a sentence; what is stored already is counted as well."""
     asked: dict[str, list[Prompt]] = {role: [] for role in endpoints}
     for plan in drawn:
-        for role, prompts in (audit_prompts(plan) if "auditor" in endpoints else {"speaker": prompts_of(plan)}).items():
-            asked[role] += prompts
+        for role, own in (audit_prompts(plan) if "auditor" in endpoints else {"speaker": prompts_of(plan)}).items():
+            asked[role] += own
     if order.filler_judge == "model":
         asked["detector"] += [one for domain in DOMAINS for one in verdict_prompts(pools[domain].free, domain)]
-    calls = {role: len(prompts) for role, prompts in asked.items()}
-    given = {role: sum(_tokens(one, order) for one in prompts) for role, prompts in asked.items()}
-    replies = {role: sum(AUDIT_PROMPTS.get(one.id, _REPLY) for one in prompts) for role, prompts in asked.items()}
+    calls = {role: len(own) for role, own in asked.items()}
+    given = {role: sum(_tokens(prompt, prompts) for prompt in own) for role, own in asked.items()}
+    replies = {role: sum(AUDIT_PROMPTS.get(prompt.id, _REPLY) for prompt in own) for role, own in asked.items()}
     costs = {role: endpoints[role].dollars(given[role], 0, replies[role]) for role in asked}
     dollars = sum(cost or 0.0 for cost in costs.values())
     unpriced = tuple(endpoints[role].model for role, cost in costs.items() if cost is None)
@@ -152,13 +162,13 @@ def _estimate(
     return Quote(sum(calls.values()), dollars, text, unpriced)
 
 
-def _tokens(prompt: Prompt, order: EpisodeOptions) -> float:
-    messages = render(prompt.id, prompt.variables, order.prompts)
+def _tokens(prompt: Prompt, prompts: Prompts) -> float:
+    messages = render(prompt.id, prompt.variables, prompts)
     return sum(len(message["content"]) for message in messages) / _CHARACTERS_PER_TOKEN
 
 
-def _check(order: EpisodeOptions) -> dict[str, Endpoint]:
-    """The endpoints by role, none for the rules; a mistake in the order is a `UserError`."""
+def _check(order: EpisodeOptions) -> tuple[ModelsFile | None, Prompts]:
+    """Read the models file, None for the rules, and the prompts; a mistake in the order is a `UserError`."""
     for option, value, known in (
         *(("variant", one, VARIANTS) for one in order.variants),
         ("--calls", order.calls, get_args(Mode)),
@@ -176,10 +186,14 @@ def _check(order: EpisodeOptions) -> dict[str, Endpoint]:
         ):
             if given:
                 raise UserError(f"{option}: the rules ask no model; name a models file by --models as well.")
+        return None, Prompts.read()
+    return load_models(order.models), Prompts.read(order.prompts)
+
+
+def _endpoints(order: EpisodeOptions, file: ModelsFile | None) -> dict[str, Endpoint]:
+    """The endpoints by role, none for the rules."""
+    if file is None:
         return {}
-    if order.prompts is not None:
-        check_overrides(order.prompts)
-    file = load_models(order.models)
     endpoints = {"speaker": file.author("speaker")}
     if file.auditor or order.filler_judge == "model":
         endpoints["detector"] = file.author("detector")
@@ -191,7 +205,7 @@ def _ready(endpoints: Mapping[str, Endpoint]) -> None:
         EndpointModel(role, endpoint).check_key()
 
 
-def _made_by(order: EpisodeOptions, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
+def _made_by(order: EpisodeOptions, endpoints: Mapping[str, Endpoint], prompts: Prompts) -> dict[str, Any]:
     """What the episodes rest on beside the order."""
     made: dict[str, Any] = {
         "author": OFFLINE_NAME,
@@ -205,11 +219,11 @@ def _made_by(order: EpisodeOptions, endpoints: Mapping[str, Endpoint]) -> dict[s
         made["fillers"] = {"folder": sha256(to_json(texts))}
     if endpoints:
         made["author"] = {role: endpoint.settings for role, endpoint in endpoints.items()}
-        prompts = [USER, ASSISTANT, *([CONFLICT] if order.filler_judge == "model" else [])]
+        names = [USER, ASSISTANT, *([CONFLICT] if order.filler_judge == "model" else [])]
         if "auditor" in endpoints:
-            prompts += AUDIT_PROMPTS
+            names += AUDIT_PROMPTS
             made["audit_rules"] = code_hash(("beam_meme.auditing",))
-        made["prompts"] = {name: prompt_file(name, order.prompts).sha256 for name in prompts}
+        made["prompts"] = prompts.hashes(names)
     return made
 
 
@@ -219,6 +233,7 @@ class _Writer:
 
     order: EpisodeOptions
     endpoints: Mapping[str, Endpoint]
+    prompts: Prompts
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -267,7 +282,7 @@ class _Writer:
             yield {
                 role: RetryingModel(
                     StoredModel(
-                        EndpointModel(role, endpoint, prompts=order.prompts),
+                        EndpointModel(role, endpoint, prompts=self.prompts),
                         store,
                         mode,
                         role=role,

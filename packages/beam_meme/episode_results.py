@@ -24,11 +24,11 @@ from pydantic import (
 )
 
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.calling import READER_OF
 from beamlib.files import sha256, to_json
 from beamlib.llm.call_store import LARGEST_COUNT
 from beamlib.llm.endpoints import EMBEDDING, Endpoint
 from beamlib.llm.model import Completion, Model, ModelRoles, Prompt
+from beamlib.run import READER_OF
 
 _Stage = Literal["ingest", "maintenance", "retrieval", "answer"]
 _STAGES: tuple[_Stage, ...] = get_args(_Stage)

@@ -14,22 +14,23 @@ from pydantic import BaseModel
 from beam_meme.episode_results import CONTEXTS, Meter, contexts_record, writable_answer
 from beam_meme.episodes import Episode, Phase, Round, episode_conversation
 from beam_meme.meme_memories import (
-    FILE_MEMORIES,
     OVER_SESSIONS,
     MemeMemory,
     arm_of,
     evolving_memory,
+    reads_sessions,
     session_search,
 )
 from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beamlib.data.conversations import Probe
-from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested, read_or_fail
-from beamlib.evaluate.calling import ResolvedParameters
-from beamlib.evaluate.run_store import ANSWERS
+from beamlib.evaluate.answering import Asked, answers_to, ask_probes, ingested, read_or_fail
+from beamlib.evaluate.records import ANSWERS
 from beamlib.llm.model import ModelError, ModelRoles, Prompt, run
 from beamlib.memory import Memory
+from beamlib.memory.declared import kind_of
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.processes import at_once, tell
+from beamlib.run import Run
 
 ANSWER_PROMPT = "meme_answer"
 
@@ -48,7 +49,7 @@ class _Reading:
     meter: Meter
     snapshots: list[Mapping[str, str]] = field(default_factory=list)
 
-    def ask(self, phase: Phase, memory: Memory | Oracle | ModelError) -> list[Asked]:
+    def ask(self, phase: Phase, memory: Memory | ModelError) -> list[Asked]:
         """Put the questions of a round over what is recalled; recalling counts as retrieval, not as reading."""
         asked = self.episode.rounds[phase]
         probes = probes_of(self.episode, asked)
@@ -69,7 +70,7 @@ def probes_of(episode: Episode, one: Round) -> list[Probe]:
 def answer_episode(
     asked: Episode,
     arms: Sequence[MemeMemory],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: _Evidence,
 ) -> dict[str, EpisodeRecords]:
@@ -86,7 +87,7 @@ def answer_episode(
 def run_episode(
     episode: Episode,
     memory: MemeMemory,
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: _Evidence | None = None,
 ) -> EpisodeRecords:
@@ -102,12 +103,12 @@ def run_episode(
     meter = Meter()
     metered = meter.roles(roster)
     reading = _Reading(episode, meter)
-    if memory in FILE_MEMORIES:
+    if reads_sessions(memory):
         asked = [one for _, own in _evolving(reading, memory, parameters, metered) for one in own]
     else:
         asked = [one for _, own in _plain(reading, memory, parameters, metered, evidence or {}) for one in own]
     # Over the whole conversation the first call warms the prefix of the others.
-    warm = memory == "full-context"
+    warm = kind_of(memory).whole
     with meter.at("answer"):
         answers = run(answers_to(asked, metered.reader_of(memory), warm=warm, counter=parameters.counter))
     contexts = {one.probe.id: one.recollection.context for one in asked}
@@ -116,7 +117,7 @@ def run_episode(
 
 
 def _plain(
-    reading: _Reading, memory: MemeMemory, parameters: ResolvedParameters, roster: ModelRoles, evidence: _Evidence
+    reading: _Reading, memory: MemeMemory, parameters: Run, roster: ModelRoles, evidence: _Evidence
 ) -> Iterator[tuple[Phase, list[Asked]]]:
     """A memory that reads the conversation so far, anew at each round."""
     for phase, one in reading.episode.rounds.items():
@@ -131,7 +132,7 @@ def _plain(
 
 
 def _evolving(
-    reading: _Reading, memory: MemeMemory, parameters: ResolvedParameters, roster: ModelRoles
+    reading: _Reading, memory: MemeMemory, parameters: Run, roster: ModelRoles
 ) -> Iterator[tuple[Phase, list[Asked]]]:
     """A memory that reads session by session, and goes on from the first round to the second.
 

@@ -17,12 +17,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from beam_meme.episode_gold import SHORT
+from beam_meme.meme_memories import own_name
 from beam_meme.meme_scoring import OVERALL
 from beam_meme.meme_tables import published
 from beam_meme.task import open_meme
-from beam_run.task_options import TaskOptions, run_command, score_command
-from beamlib.evaluate.run_store import read_task_manifest
-from beamlib.evaluate.task import RUN, TaskManifest
+from beamlib.commands.task_runs import TaskOptions, run_command, score_command
+from beamlib.evaluate.records import RUN, read_task_manifest
+from beamlib.evaluate.task import TaskManifest
 from beamlib.files import make_folder
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.table import Table
@@ -166,13 +167,9 @@ def study_figure(frame: pd.DataFrame, interventions: Sequence[str]) -> Figure:
     return figure
 
 
-_SYSTEMS = {"text-embedding-3-small": "dense", "Karpathy Wiki": "wiki"}
-
-
 def _system(memory: object) -> str:
     """The name here of a published system."""
-    name = str(memory).removesuffix(" (published)")
-    return _SYSTEMS.get(name, name.lower())
+    return own_name(str(memory).removesuffix(" (published)"))
 
 
 def _ordered(values: Sequence[object]) -> list[str]:

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from beam_meme.episode_gold import EpisodeGold, MemeGold
-from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.llm.json_replies import read_json
 from beamlib.llm.model import Completion, Model, ModelRoles, Prompt, run
 from beamlib.llm.retrying import gather
+from beamlib.run import Run
 from beamlib.scoring.replies import ParsedReply, ask_parsed
 
 BY_CONTAINMENT = "containment"
@@ -92,7 +92,7 @@ def question_to_judge(
 
 
 def judge_memories(
-    asked: Mapping[str, Sequence[ToJudgeMeme]], parameters: ResolvedParameters, roster: ModelRoles
+    asked: Mapping[str, Sequence[ToJudgeMeme]], parameters: Run, roster: ModelRoles
 ) -> dict[str, list[MemeVerdict]]:
     """Judge the answers of some memories, by the memory's name."""
     verdicts = iter(judge_round([one for own in asked.values() for one in own], roster.judge))

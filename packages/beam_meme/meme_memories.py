@@ -5,31 +5,55 @@ Nothing here has seen gold. (Sections 2.6 and 2.8 of the fact sheet.)
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TypeAlias
 
 from beam_memories.evolving.by_name import make
 from beam_memories.evolving.evolving_memory import EvolvingMemory
 from beamlib.data.conversations import Batch, Conversation, Message
 from beamlib.errors import UserError
-from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters
+from beamlib.evaluate.arms import Arm, memory_arm
 from beamlib.llm.model import Model
 from beamlib.memory.budget import RESERVE_TOKENS, fit_pairs, most_pairs
+from beamlib.memory.declared import kind_of, memories
 from beamlib.memory.protocol import Passage, RetrievedContext
 from beamlib.params import RunParameters, listed_memories
 from beamlib.retrieval import Document, Encoders, Index, build_index
+from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter, split_sentences
 
-MemeMemory = Literal[
-    "none", "gold-facts", "full-context", "bm25", "dense", "rag", "light", "md-flat", "wiki", "dependencies",
-    "mem0", "graphiti", "langmem", "own",
-]  # fmt: skip
-"""Names an arm, its folder and its column: a closed set."""
+MemeMemory: TypeAlias = str
+"""Names an arm, its folder and its column: one of `meme_memories`."""
 
-MEME_MEMORIES: tuple[MemeMemory, ...] = get_args(MemeMemory)
+CEILING = "gold-facts"
+"""What MEME calls the memory that is handed evidence."""
+_DENSE = "text-embedding-3-small"
 OVER_SESSIONS: tuple[MemeMemory, ...] = ("bm25", "dense")
-FILE_MEMORIES: tuple[MemeMemory, ...] = ("md-flat", "wiki", "dependencies")
-"""Read session by session, and keep files; the others read the conversation so far at each round."""
+
+
+def meme_memories() -> tuple[MemeMemory, ...]:
+    """Return the memories in the order of tables: those of BEAM's runs, and `OVER_SESSIONS` after the long context."""
+    names: list[MemeMemory] = []
+    for name, kind in memories().items():
+        if kind.joins == "by target" and not kind.outside:  # published results are no memory to ask
+            continue
+        names += [CEILING if kind.ceiling else name, *(OVER_SESSIONS if kind.whole else ())]
+    names.remove(CEILING)
+    return (names[0], CEILING, *names[1:])
+
+
+def own_name(system: str) -> str:
+    """Return the memory that is of the same make as a published system; its name in small letters where none is."""
+    names = {kind.published_as: name for name, kind in memories().items() if kind.published_as}
+    return {**names, _DENSE: "dense"}.get(system, system.lower())
+
+
+def reads_sessions(memory: MemeMemory) -> bool:
+    """Tell whether a memory reads session by session and shows what it keeps.
+
+    The others read the conversation so far at each round.
+    """
+    return issubclass(kind_of(memory), EvolvingMemory)
+
 
 _SPEAKERS = {"user": "USER", "assistant": "ASSISTANT"}
 _DEFAULT = Encoders()
@@ -38,26 +62,21 @@ _DEFAULT = Encoders()
 def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:
     """The arm of this project's runs that a memory is, with its settings; `UserError` where `own` names no class.
 
-    `ValueError` for one of `OVER_SESSIONS` or `FILE_MEMORIES`, which are made here.
+    `ValueError` for one that is made here: of `OVER_SESSIONS`, or one that reads sessions.
     """
-    match memory:
-        case "gold-facts":
-            return Arm(memory="oracle")
-        case "none" | "full-context":
-            return Arm(memory=memory)
-        case "rag" | "light":
-            return Arm(memory=memory, retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
-        case "mem0" | "graphiti" | "langmem":
-            return Arm(memory="own", target=memory)
-        case "own":
-            if not parameters.own_memory:
-                raise UserError("the memory own needs a class of your own; name it as file.py:Class in own_memory.")
-            return Arm(memory="own", target=listed_memories(parameters.own_memory)[0])
-        case _:
-            raise ValueError(f"{memory} is no arm of BEAM's runs")
+    kind = kind_of(memory)
+    if memory == CEILING:
+        return Arm(memory=next(name for name, kind in memories().items() if kind.ceiling))
+    if not kind.name or reads_sessions(memory):
+        raise ValueError(f"{memory} is no arm of BEAM's runs")
+    if kind.joins == "by target":
+        if not parameters.own_memory:
+            raise UserError("the memory own needs a class of your own; name it as file.py:Class in own_memory.")
+        return Arm(memory=memory, target=listed_memories(parameters.own_memory)[0])
+    return memory_arm(memory, parameters)
 
 
-def evolving_memory(memory: MemeMemory, model: Model, parameters: ResolvedParameters) -> EvolvingMemory:
+def evolving_memory(memory: MemeMemory, model: Model, parameters: Run) -> EvolvingMemory:
     """A memory that keeps files, empty; `model` works inside it."""
     window, counter = parameters.context.reader_window, parameters.counter
     return make(memory, model, window, counter, k=parameters.retrieval.k, retriever=parameters.retrieval.retriever)
@@ -72,7 +91,7 @@ class SessionSearch:
 
     def __init__(
         self,
-        retriever: Literal["bm25", "dense"],
+        retriever: str,
         k: int = 5,
         window_tokens: int = 131_072,
         *,
@@ -124,7 +143,7 @@ def _words(message: Message, date: str) -> str:
     return message.content.removeprefix(date).lstrip() if date else message.content
 
 
-def session_search(memory: MemeMemory, parameters: ResolvedParameters, embedding: Model | None) -> SessionSearch:
+def session_search(memory: MemeMemory, parameters: Run, embedding: Model | None) -> SessionSearch:
     """One of `OVER_SESSIONS`; `ValueError` for any other. `embedding` embeds where the encoder is `embedding`."""
     if memory not in ("bm25", "dense"):
         raise ValueError(f"{memory} does not search sessions")

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from beam_meme.episode_gold import SHORT, TASKS, EpisodeGold, LoadedEpisode, MemeGold, MemeTask
 from beam_meme.episodes import DOMAINS, Session
+from beam_meme.meme_memories import own_name
 from beam_meme.meme_scoring import FAILURE_STAGES, FILTERED, OUTCOME_KINDS, OVERALL, FailureStage
 from beamlib.evaluate.answer_record import ContextLosses
 from beamlib.llm.model import Usage
@@ -41,11 +42,6 @@ _PUBLISHED_NOTE = (
     "Published: gpt-4.1-mini inside and answering unless the row says otherwise, judge GPT-4o, filler 32K, 100 "
     "episodes (Opus 4.7: 20); its intervals are not known."
 )
-_MARKS = {
-    "BM25": "bm25", "text-embedding-3-small": "dense", "Mem0": "mem0", "Graphiti": "graphiti", "MD-flat": "md-flat",
-    "Karpathy Wiki": "wiki",
-}  # fmt: skip
-"""The published systems, and which memory of ours is of the same make."""
 
 
 def published() -> pd.DataFrame:
@@ -123,7 +119,8 @@ def _unfiltered(scores: pd.DataFrame, basis: Footer) -> Table:
 
 def _same_make(scores: pd.DataFrame) -> tuple[str, ...]:
     own = set(scores["memory"])
-    pairs = [f"{system} and {memory}" for system, memory in _MARKS.items() if memory in own]
+    systems = ((system, own_name(system)) for system in published()["system"])
+    pairs = [f"{system} and {memory}" for system, memory in systems if memory in own]
     return (f"Of the same make: {', '.join(pairs)}.",) if pairs else ()
 
 

@@ -17,8 +17,7 @@ from beam_meme.meme_judge import MemeVerdict
 from beam_meme.meme_scoring import FailureStage, JudgedEpisode, StageEvidence, score_episodes, stage_of
 from beam_meme.meme_tables import episode_cost_table, kinds_table, meme_basis, results_table, stage_table, token_table
 from beamlib.evaluate.answer_record import Answer, ContextLosses
-from beamlib.evaluate.calling import endpoints
-from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS
 from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Usage
@@ -161,7 +160,7 @@ def prices_of(plan: TaskPlan, arm: str) -> dict[str, Endpoint]:
     called = plan.stores[arm].manifest().models
     return {
         role: endpoint
-        for role, endpoint in endpoints(plan.parameters).items()
+        for role, endpoint in plan.run.endpoints.items()
         if called.get(role.partition(":")[0], {}).get("model", endpoint.model) == endpoint.model
     }
 

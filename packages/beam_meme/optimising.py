@@ -1,6 +1,6 @@
 """Optimise a prompt of MEME on a training split of episodes with DSPy's SIMBA (optional extra `dspy`).
 
-The answer prompt is varied over the contexts of a run, so that nothing else changes. The ingest prompt of `md-flat` is
+The answer prompt is varied over the contexts of a run, so that nothing else changes. The ingest prompt of `MdFlat` is
 varied over whole episodes: each try reads the sessions anew. The model of the role `memory` works by the prompt and
 proposes rules, the judge scores. All calls go through the run's call store, priced; a second run replays them.
 """
@@ -18,23 +18,23 @@ from beam_meme.episode_results import CONTEXTS
 from beam_meme.episode_running import ANSWER_PROMPT, probes_of
 from beam_meme.episodes import episode_conversation
 from beam_meme.meme_judge import judge_memories, question_to_judge
-from beam_meme.meme_memories import MemeMemory, evolving_memory
+from beam_meme.meme_memories import evolving_memory
 from beam_meme.task import Meme
 from beam_memories.evolving.evolving_memory import sessions_of
-from beam_memories.evolving.md_flat import INGEST
+from beam_memories.evolving.md_flat import INGEST, MdFlat
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved
+from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.runner import plan_scoring, plan_task
 from beamlib.evaluate.task import Unit
-from beamlib.files import parse_json, read_text, to_json, write_json, write_text
-from beamlib.llm.client import Route, describe_tools, forwarded_step
+from beamlib.files import parse_json, to_json, write_json, write_text
+from beamlib.llm.client import Route, forwarded_step
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, attempt_all, run
-from beamlib.llm.prompts import check_overrides
+from beamlib.llm.prompts import read_overrides
+from beamlib.llm.reply_body import describe_tools
 from beamlib.params import RunParameters
-from beamlib.places import PROMPTS
+from beamlib.run import Run
 
 ROUTE: Route = "chat/completions"
-MD_FLAT: MemeMemory = "md-flat"
 _FILES = {"answer": (ANSWER_PROMPT, "<context>"), "ingest": (INGEST, "<date>")}
 """Of what can be optimised: the prompt's id, and the tag that its instructions end before."""
 
@@ -72,7 +72,7 @@ def optimise_prompt(
     """Write the optimised prompt into the folder `out`, which `--prompts` takes, and the split beside it.
 
     Args:
-        memory: The memory of the run whose contexts are answered from. The ingest prompt is that of `md-flat`.
+        memory: The memory of the run whose contexts are answered from. The ingest prompt is that of `MdFlat`.
         which: The answer prompt, or the ingest prompt.
 
     Returns:
@@ -88,10 +88,9 @@ def optimise_prompt(
     except ImportError:
         raise UserError("dspy is not installed; run: .venv/bin/pip install -e '.[dspy]'.") from None
     name, tag = _FILES[which]
-    own = Path(parameters.prompts or PROMPTS) / f"{name}.md"
-    _, header, body = read_text(own if own.exists() else PROMPTS / f"{name}.md").split("---\n", 2)
+    settings = Run.of(parameters)
+    _, header, body = settings.prompt_files[name].source.split("---\n", 2)
     instructions, tag, rest = body.partition(tag)
-    settings = resolved(parameters)
     with open_models(settings, "optimising", suite=task.name) as roster:
         model = _language_model(roster)
         if which == "answer":
@@ -113,7 +112,7 @@ def optimise_prompt(
     for mark in ("{{", "{%", "{#"):  # what a model wrote is text, never a template
         learned = learned.replace(mark, " ".join(mark))
     path = write_text(out / f"{name}.md", f"---\n{header}---\n{learned}\n\n{tag}{rest}")
-    check_overrides(out)
+    read_overrides(out)
     train, test = split
     write_json(out.with_name(f"{out.name}-split.json"), {"train": train, "test": test, "seed": search.seed})
     return path
@@ -123,7 +122,7 @@ _Split = tuple[list[str], list[str]]
 
 
 def _answering(
-    task: Meme, parameters: RunParameters, memory: str, search: Search, settings: ResolvedParameters, roster: ModelRoles
+    task: Meme, parameters: RunParameters, memory: str, search: Search, settings: Run, roster: ModelRoles
 ) -> tuple[_Program, _Split]:
     """An example is a question after the change with what `memory` recalled for it."""
     import dspy
@@ -152,9 +151,9 @@ def _answering(
 
 
 def _ingesting(
-    task: Meme, parameters: RunParameters, search: Search, settings: ResolvedParameters, roster: ModelRoles
+    task: Meme, parameters: RunParameters, search: Search, settings: Run, roster: ModelRoles
 ) -> tuple[_Program, _Split]:
-    """An example is an episode: `md-flat` reads its sessions, and its questions after the change are answered."""
+    """An example is an episode: `MdFlat` reads its sessions, and its questions after the change are answered."""
     import dspy
 
     units = plan_task(task, parameters, [], quiet=True).units
@@ -177,11 +176,9 @@ def _ingesting(
     return _Program(Reading, [dspy.Example(episode=name).with_inputs("episode") for name in split[0]], score), split
 
 
-def _read_and_answer(
-    unit: Unit, ingest: Any, settings: ResolvedParameters, roster: ModelRoles
-) -> dict[str, str | None]:
+def _read_and_answer(unit: Unit, ingest: Any, settings: Run, roster: ModelRoles) -> dict[str, str | None]:
     """Read all sessions of an episode, then answer the questions after the change; None for a failed call."""
-    keeper = evolving_memory(MD_FLAT, _PredictedModel(roster.memory, ingest), settings)
+    keeper = evolving_memory(MdFlat.name, _PredictedModel(roster.memory, ingest), settings)
     asked = unit.asked.rounds["after"]
     for session in sessions_of(episode_conversation(unit.asked, asked.sessions)):
         keeper.read_session(session)
@@ -194,7 +191,7 @@ def _read_and_answer(
         )
         for probe in probes_of(unit.asked, asked)
     ]
-    replies = attempt_all(roster.reader_of(MD_FLAT), prompts)
+    replies = attempt_all(roster.reader_of(MdFlat.name), prompts)
     return {
         prompt.about: reply.text if isinstance(reply, Completion) else None
         for prompt, reply in zip(prompts, replies, strict=True)
@@ -228,9 +225,7 @@ class _PredictedModel:
         return completed()
 
 
-def _share_passed(
-    answers: dict[str, str | None], gold: EpisodeGold, settings: ResolvedParameters, roster: ModelRoles
-) -> float:
+def _share_passed(answers: dict[str, str | None], gold: EpisodeGold, settings: Run, roster: ModelRoles) -> float:
     asked = [question_to_judge(name, text, None if text else "no answer", gold) for name, text in answers.items()]
     verdicts = judge_memories({"optimised": asked}, settings, roster)["optimised"] if asked else []
     return sum(bool(verdict.passed) for verdict in verdicts) / max(len(verdicts), 1)

@@ -20,16 +20,17 @@ from beam_meme.episode_results import CONTEXTS, EpisodeContexts, total_spent
 from beam_meme.episode_running import ANSWER_PROMPT, answer_episode
 from beam_meme.episodes import VARIANTS
 from beam_meme.meme_judge import MemeVerdict, judge_memories, question_to_judge
-from beam_meme.meme_memories import MEME_MEMORIES, OVER_SESSIONS, MemeMemory
+from beam_meme.meme_memories import CEILING, OVER_SESSIONS, MemeMemory, meme_memories
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.evaluate.jobs import AnyArm
-from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, ConversationRecord, settings_of
-from beamlib.evaluate.task import RUN, STAND_IN, Task, TaskPlan, Unit, UnitSet
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, RUN, ConversationRecord
+from beamlib.evaluate.run_store import settings_of
+from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside, sha256, to_json
 from beamlib.llm.prompts import prompt_ids
 from beamlib.params import RunParameters
+from beamlib.run import Run
 
 if TYPE_CHECKING:
     from beamlib.report.table import Table
@@ -43,10 +44,10 @@ _EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 class Meme(Task):
     """MEME: does a memory know what changed, what depends on it, and what is to be forgotten?"""
 
-    name = "meme"
+    name = parameter = "meme"
     title = "MEME"
     unit_name = "episode"
-    ceiling = "gold-facts"
+    ceiling = CEILING
     batch = 4  # a memory's calls wait in line
     prompts = (ANSWER_PROMPT,)
     judge_prompts = tuple(name for name in prompt_ids() if name.startswith("meme_judge_"))
@@ -54,7 +55,7 @@ class Meme(Task):
         "beam_memories.evolving",
         *(f"beam_meme.{name}" for name in ("episode_results", "episode_running", "episodes", "meme_memories")),
     )
-    judge_code = ("beam_meme.meme_judge", "beam_offline")
+    judge_code = ("beam_meme.meme_judge", "beam_offline", "beam_generate.read_facts")
     records: ClassVar[Mapping[str, type[BaseModel]]] = {
         ANSWERS: Answer,
         CONTEXTS: EpisodeContexts,
@@ -75,13 +76,13 @@ class Meme(Task):
 
     def all_arms(self) -> Sequence[MemeMemory]:
         """The memories."""
-        return MEME_MEMORIES
+        return meme_memories()
 
     def count(self, unit: Unit, arm: AnyArm) -> int:
         """The questions of both rounds."""
         return sum(len(one.questions) for one in unit.asked.rounds.values())
 
-    def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
+    def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The parameters that a memory rests on, with the variant of the episodes."""
         settings = settings_of(parameters, ("token_counter",)) | super().settings(arm, parameters)
         if arm in OVER_SESSIONS:
@@ -97,7 +98,7 @@ class Meme(Task):
             if one.probe_id in gold.questions
         ]
 
-    def folder(self, run: Path, reader: str) -> Path:
+    def folder(self, run: Path, reader: str, size: str = "") -> Path:
         """Where a run has what a reader answered about the variant; what is no known variant has one place."""
         part = self.variant if self.variant in VARIANTS else UNKNOWN
         return inside(run, self.name, part if reader == STAND_IN else f"{part}-{reader}")
@@ -119,7 +120,7 @@ class Meme(Task):
         """The report."""
         from beam_meme.meme_tally import score_plan
 
-        return score_plan(plan, Path(plan.parameters.meme).name).tables
+        return score_plan(plan, Path(plan.run.meme).name).tables
 
 
 def open_meme(place: Path, variant: str) -> Meme:

@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import re
 import shutil
-import signal
 import sys
 import time
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
+from pydantic import ValidationError
 
 from beam_memories.loopback import Loopback
+from beam_memories.memory_process import TAIL, Ended, Greeting, MemoryProcess, Reply, refusal, shown
 from beam_memories.own_process import CONVERSATION, GRACE, PROTOCOL
-from beam_memories.programs import Program, batches, program
+from beam_memories.programs import batches, identify_memory, program
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, models_file
-from beamlib.files import make_folder, temporary_folder, to_json
-from beamlib.llm.endpoints import load_models
+from beamlib.files import make_folder, temporary_folder
+from beamlib.llm.endpoints import ModelsFile
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
-from beamlib.memory import Memory, RetrievedContext
-from beamlib.params import EVOLVING, listed_memories
+from beamlib.memory import RetrievedContext
+from beamlib.memory.declared import kind_of
+from beamlib.params import PLAIN_NAME, listed_memories, told_name, with_name
+from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter
 
 _Value = TypeVar("_Value")
+_Answer = TypeVar("_Answer", Greeting, Reply)
 
-LARGEST_REPLY = 16 * 2**20
-"""Bytes of one recollection: four million tokens, more than any reader accepts."""
 _ELSEWHERE = ("OPENAI_", "OPENROUTER_")
 _START = 60.0
-_PARTS = 100
-_SHOWN = 300  # characters of what a memory says, in a reason
-_TAIL = 2_000  # characters of what it prints that are kept, its last
 _MOST_LOSSES = 4
 """Lost processes without a reply in between, after which the rest of a conversation's questions are not asked."""
 
 
-def check_own_memory(target: str, seconds: float, models: str = "") -> None:
-    """Raise `UserError` unless the memory `target` starts within `seconds` and implements the protocol.
+def check_own_memory(target: str, seconds: float, models: ModelsFile | None = None) -> str | None:
+    """Return the name that the memory `target` gives itself, if any.
 
     A class's file and a command are executed, in their own process. An adapter is only looked up; it needs a models
     file. A models file that has the role `embedding` must say how wide its vectors are.
+
+    Raises:
+        UserError: It does not start within `seconds`, or does not implement the protocol.
     """
     resolved = program(target)
     if models:
@@ -55,16 +55,32 @@ def check_own_memory(target: str, seconds: float, models: str = "") -> None:
     if resolved.adapter:
         if not models:
             raise _no_models(target)
-        return
+        return None
     try:
         with OwnMemory(target, seconds, window=0) as memory:
             memory.begin()
+            return memory.called
     except ModelError as error:
         raise UserError(f"own memory: {target} could not be made: {error}.") from None
 
 
-def available_memories(memory: str, seconds: float, models: str = "", *, alone: bool = True) -> str:
+def greeted_name(target: str) -> str | None:
+    """Return the name that a memory gives itself, asked of its process once; None where it has none or cannot start."""
+    try:
+        return _greeted_name(target, identify_memory(target)[0])
+    except UserError:
+        return None
+
+
+@cache
+def _greeted_name(target: str, code: str) -> str | None:
+    return check_own_memory(target, _START)
+
+
+def available_memories(memory: str, seconds: float, models: ModelsFile | None = None, *, alone: bool = True) -> str:
     """Check the memories of `own_memory`, print why one of several cannot run, and return the others.
+
+    One that gives itself a name comes with it, so that nobody has to ask its process again.
 
     Raises:
         UserError: None of them can run and there is nothing else to run (`alone`); see `check_own_memory`.
@@ -72,9 +88,10 @@ def available_memories(memory: str, seconds: float, models: str = "", *, alone: 
     available, errors = [], []
     for target in listed_memories(memory):
         try:
-            if target not in EVOLVING:
-                check_own_memory(target, seconds, models)
-            available.append(target)
+            called = None
+            if kind_of(target).outside or not kind_of(target).name:
+                called = check_own_memory(target, seconds, models)
+            available.append(with_name(target, told_name(memory) or called))
         except UserError as error:
             errors.append(error)
     if errors and alone and not available:
@@ -91,41 +108,26 @@ def _no_models(target: str) -> UserError:
     )
 
 
-def _vector_width(models: str) -> int:
-    """Read `embedding.dimensions` of a models file, 0 if it has no such role."""
-    role = load_models(Path(models)).embedding
+def _vector_width(models: ModelsFile) -> int:
+    """Return `embedding.dimensions` of a models file, 0 if it has no such role."""
+    role = models.embedding
     if role is not None and role.dimensions is None:
         raise UserError(
-            f"{models}: 'embedding.dimensions' is missing; add how many numbers a vector of {role.model} has, which "
-            "memories from outside this package need before the first vector."
+            f"{models.origin}: 'embedding.dimensions' is missing; add how many numbers a vector of {role.model} has, "
+            "which memories from outside this package need before the first vector."
         )
     return (role and role.dimensions) or 0
 
 
 @contextmanager
-def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[Memory]:
-    """Open the memory of `arm`: one for facts that change (`beam_memories.evolving`), or one of the user's own."""
-    if arm.memory in EVOLVING:
-        from beam_memories.evolving.by_name import make
-
-        yield make(
-            arm.memory, roster.memory, parameters.context.reader_window, parameters.counter,
-            k=arm.k or parameters.retrieval.k, retriever=arm.retriever or parameters.retrieval.retriever,
-        )  # fmt: skip
-        return
-    with opened(arm, parameters, roster) as own:
-        yield own
-
-
-@contextmanager
-def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[OwnMemory]:
+def open_memory(arm: Arm, parameters: Run, roster: ModelRoles) -> Iterator[OwnMemory]:
     """Open the memory of `arm`, with an empty folder for its files and an endpoint for its calls."""
     target, place = arm.target or "", Path(parameters.run)
     with ExitStack() as stack:
         loopback, hidden = None, frozenset[str]()
         if roster.outside:
-            models = models_file(parameters)
-            width = _vector_width(parameters.models) if parameters.models else 0
+            models = parameters.models_file
+            width = _vector_width(models) if models else 0
             loopback = stack.enter_context(Loopback(roster.outside, arm.name, width))
             hidden = models.key_variables if models else hidden
         elif program(target).adapter:
@@ -136,30 +138,6 @@ def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iter
         yield stack.enter_context(
             OwnMemory(target, seconds, window, parameters.counter, loopback=loopback, folder=folder, hidden=hidden)
         )
-
-
-# An error for each of four million wrong ids, or of a million wrong parts, would take gigabytes.
-_Ids = Annotated[list[int], FailFast()]
-
-
-def _few(parts: object) -> object:
-    if isinstance(parts, dict) and len(parts) > _PARTS:
-        raise ValueError(f"more than {_PARTS} of them")
-    return parts
-
-
-class _Reply(BaseModel):
-    """A reply of the memory's process, validated strictly: it may be anything."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    error: str | None = None
-    transient: bool = False
-    context: str | None = None
-    message_ids: _Ids = []
-    parts: Annotated[dict[str, _Ids], BeforeValidator(_few)] = {}
-    gaps: int = Field(default=0, ge=0, le=1_000_000)
-    protocol: int = 0
 
 
 class OwnMemory:
@@ -191,12 +169,13 @@ class OwnMemory:
         self._program = program(target)
         self._seconds, self._window, self._counter = seconds, window, counter
         self._loopback, self._folder, self._hidden = loopback, folder, hidden
-        self._process: _Process | None = None
+        self._process: MemoryProcess | None = None
         self._conversation: Conversation | None = None
         self._ids: frozenset[int] = frozenset()
         self._gaps = 0  # of the reading
         self._losses = 0  # since the last reply to `recall`
         self._loss = ""
+        self.called: str | None = None
 
     @property
     def name(self) -> str:
@@ -214,16 +193,18 @@ class OwnMemory:
         if process is not None:
             run(process.end(grace))
             if lines := process.printed.splitlines():
-                output = "\n".join(f"  {_shown(line, _TAIL)}" for line in lines)
+                output = "\n".join(f"  {shown(line, TAIL)}" for line in lines)
                 print(f"What {self.name} printed last:\n{output}", file=sys.stderr)
 
     def begin(self) -> None:
         """Start the process and create the memory."""
-        self._process = _Process(self._program, self._environment(), self._loopback)
+        self._process = MemoryProcess(self._program, self._environment(), self._loopback)
         hello = {"method": "hello", "protocol": PROTOCOL, "folder": str(self._folder or ""), "api": self._api()}
-        reply = self._ask(hello, max(self._seconds, _START))
-        if reply.protocol != PROTOCOL:
-            raise ModelError(f"{self.name}: it speaks protocol {reply.protocol}, and this version speaks {PROTOCOL}")
+        greeting = self._exchange(hello, max(self._seconds, _START), Greeting)
+        if greeting.protocol != PROTOCOL:
+            self._discard()
+            raise ModelError(f"{self.name}: {refusal(greeting.protocol)}")
+        self.called = greeting.name if greeting.name and re.fullmatch(PLAIN_NAME, greeting.name) else None
 
     def _api(self) -> dict[str, Any] | None:
         if (served := self._loopback) is None:
@@ -311,7 +292,7 @@ class OwnMemory:
             raise ModelError(f"{self.name}: recall names a part that is no short text of one line")
         unknown = set(reply.message_ids).union(*parts.values()) - self._ids
         if unknown:
-            which = _shown(str(min(unknown)), 20)
+            which = shown(str(min(unknown)), 20)
             raise ModelError(f"{self.name}: recall names message {which}, which the conversation does not have")
         gaps = reply.gaps + self._gaps + self._failed() - before
         return RetrievedContext(reply.context, tuple(dict.fromkeys(reply.message_ids)), parts, gaps)
@@ -322,28 +303,30 @@ class OwnMemory:
     def _failed(self) -> int:
         return self._loopback.failed if self._loopback else 0
 
-    def _ask(self, request: dict[str, Any], seconds: float | None = None) -> _Reply:
+    def _ask(self, request: dict[str, Any], seconds: float | None = None) -> Reply:
         if self._process is None:
             self.begin()
+        return self._exchange(request, self._seconds if seconds is None else seconds, Reply)
+
+    def _exchange(self, request: dict[str, Any], seconds: float, kind: type[_Answer]) -> _Answer:
         assert self._process is not None
-        limit = self._seconds if seconds is None else seconds
         try:
-            line = run(self._process.exchange(to_json(request).encode() + b"\n", limit, self._seconds))
+            line = run(self._process.exchange(request, seconds, self._seconds))
             self._raise_failure()
-            reply = _Reply.model_validate_json(line)
-        except _Ended as error:
+            reply = kind.model_validate_json(line)
+        except Ended as error:
             self._raise_failure()
             self._discard()
             raise ModelError(f"{self.name}: {request['method']}: {error}", error.outcome) from None
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
-            raise ModelError(_shown(f"{self.name}: {request['method']} returned {where}: {first['msg']}")) from None
+            raise ModelError(shown(f"{self.name}: {request['method']} returned {where}: {first['msg']}")) from None
         if reply.error is not None:
             if reply.transient:
                 self._discard()
             outcome = Outcome.LOST if reply.transient else Outcome.FAILED
-            raise ModelError(_shown(f"{self.name}: {reply.error or 'an error without a reason'}"), outcome)
+            raise ModelError(shown(f"{self.name}: {reply.error or 'an error without a reason'}"), outcome)
         return reply
 
     def _raise_failure(self) -> None:
@@ -355,122 +338,3 @@ class OwnMemory:
         passing, self._loopback.passing = self._loopback.passing, None
         if passing is not None:
             raise ModelError(f"{self.name}: {passing}", passing.outcome)
-
-
-def _shown(text: str, most: int = _SHOWN) -> str:
-    """Escape what moves a cursor or changes the direction of writing, and shorten the text."""
-    shortened = text if len(text) <= most else f"{text[:most]}..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened)
-
-
-class _Ended(Exception):
-    """The reason why the process gives no more replies."""
-
-    def __init__(self, reason: str, outcome: Outcome = Outcome.LOST) -> None:
-        super().__init__(reason)
-        self.outcome = outcome
-
-
-class _Process:
-    """The process and the exchange of lines with it."""
-
-    def __init__(self, program: Program, environment: Mapping[str, str], loopback: Loopback | None) -> None:
-        self._program, self._environment, self._loopback = program, environment, loopback
-        self._broken = loopback.ended if loopback else asyncio.Event()
-        self._process: Process | None = None
-        self._printing: asyncio.Task[None] | None = None
-        self._tail = b""
-
-    @property
-    def printed(self) -> str:
-        """The end of what the memory printed."""
-        return self._tail.decode(errors="replace").strip()
-
-    async def exchange(self, line: bytes, seconds: float, allowed: float) -> bytes:
-        """Send a line and return the reply line; end the process and raise `_Ended` if there is none.
-
-        `seconds` remain of those `allowed` for the whole operation.
-        """
-        reply, failure = b"", None
-        try:
-            async with asyncio.timeout(seconds) as limit:
-                process = self._process or await self._begin()
-                assert process.stdin is not None and process.stdout is not None
-                process.stdin.write(line)
-                with suppress(ConnectionError):  # it ended without listening; why is seen below
-                    await process.stdin.drain()
-                reply = await self._line(process.stdout, limit)
-        except TimeoutError:
-            failure = _Ended(f"it took more than {allowed:g} seconds (--memory-timeout) and was ended")
-        except ValueError:
-            failure = _Ended(f"its reply has more than {LARGEST_REPLY:,} bytes, and it was ended", Outcome.TOO_LONG)
-        except OSError as error:
-            failure = _Ended(f"its process could not begin ({error.strerror})")
-        if not reply.endswith(b"\n") and failure is None:
-            failure = _Ended(await self._end_of_it())
-        if failure is not None:
-            await self.end(grace=0)
-            raise failure
-        return reply
-
-    async def _begin(self) -> Process:
-        # A new session: Ctrl-C is not for it, and what it starts can be ended with it.
-        self._process = process = await asyncio.create_subprocess_exec(
-            *self._program.command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LARGEST_REPLY,
-            start_new_session=True, env=self._environment,
-        )  # fmt: skip
-        self._printing = asyncio.create_task(self._keep_tail(process))
-        return process
-
-    async def _line(self, stdout: asyncio.StreamReader, limit: asyncio.Timeout) -> bytes:
-        assert self._process is not None
-        until, waited = limit.when() or 0.0, self._loopback.waited if self._loopback else 0.0
-        reading = asyncio.ensure_future(stdout.readline())
-        broken = asyncio.ensure_future(self._broken.wait())
-        try:
-            ended = False
-            while not reading.done() and not ended:  # what an ended process forked may keep the pipe open
-                ended = self._process.returncode is not None or broken.done()
-                await asyncio.wait([reading, broken], timeout=1, return_when=asyncio.FIRST_COMPLETED)
-                if self._loopback:  # a call of its own takes the model's time, not the memory's
-                    limit.reschedule(until + self._loopback.waited - waited)
-            return reading.result() if reading.done() else b""
-        finally:
-            reading.cancel()
-            broken.cancel()
-
-    async def _keep_tail(self, process: Process) -> None:
-        assert process.stderr is not None
-        while piece := await process.stderr.read(65_536):
-            self._tail = (self._tail + piece)[-_TAIL:]
-
-    async def _end_of_it(self) -> str:
-        assert self._process is not None
-        if self._broken.is_set():
-            return "a call of its own ended the run"
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), GRACE)
-        code = self._process.returncode
-        if code is None:
-            return "its process closed the exchange"
-        return f"its process ended ({signal.strsignal(-code) if code < 0 else f'exit code {code}'})"
-
-    async def end(self, grace: float = GRACE) -> None:
-        """End the process and its group, after `grace` seconds to exit by itself."""
-        process = self._process
-        if process is None or process.stdin is None:
-            return
-        process.stdin.close()
-        if grace:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), grace)
-        if process.returncode is None and self._program.kept:  # which ends what has left the group
-            with suppress(ProcessLookupError, TimeoutError):
-                process.terminate()
-                await asyncio.wait_for(process.wait(), GRACE)
-        with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group of the dead
-            os.killpg(process.pid, signal.SIGKILL)
-        with suppress(TimeoutError):  # a process that left the group may hold the pipes open
-            await asyncio.wait_for(process.wait(), GRACE)
-        if self._printing is not None:
-            self._printing.cancel()

@@ -1,12 +1,14 @@
 """Serve the user's own memory in this process: JSON lines on stdin and stdout, one reply per request.
 
-    {"method": "hello", ...}                            -> {"protocol": 1}
-    {"method": "ingest", "conversation": {...}}         -> {}
-    {"method": "recall", "question": "..."}             -> {"context": "...", "message_ids": [], "parts": {}, "gaps": 0}
+    {"id": "a", "method": "hello", ...}                    -> {"id": "a", "protocol": 2, "name": "newest"}
+    {"id": "b", "method": "ingest", "conversation": {...}} -> {"id": "b"}
+    {"id": "c", "method": "recall", "question": "..."}     -> {"id": "c", "context": "...", "message_ids": [],
+                                                               "parts": {}, "gaps": 0}
 
-A failure is `{"error": "why"}`, with `"transient": true` if a connection was lost or timed out. The conversation has
-the fields of `beamlib.data.conversations.Conversation`. Nothing else comes in: no probe ids, no gold, no object of the
-parent. The memory finds stdin empty, and what it prints goes to stderr, so neither mixes with the exchange.
+A failure is `{"id": "c", "error": "why"}`, with `"transient": true` if a connection was lost or timed out. The
+conversation has the fields of `beamlib.data.conversations.Conversation`. Nothing else comes in: no probe ids, no gold,
+no object of the parent. The memory finds stdin empty, and what it prints goes to stderr, so neither mixes with the
+exchange. A process that the memory forks has no part in the exchange either.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ GRACE = 2.0
 """Seconds that a memory gets to end by itself once nothing more is asked."""
 
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The version of the process protocol (docs/memories.md)."""
 
 _PR_SET_PDEATHSIG = 1
@@ -53,18 +55,24 @@ class _Server:
 
     def answer(self, line: bytes) -> dict[str, Any]:
         """Answer one request; whatever the memory raises, `SystemExit` too, becomes an error reply."""
+        request = json.loads(line)
+        return {"id": request["id"], **self._answer(request)}
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         step = "the class"
         try:
             if self._memory is None:
                 self._memory = self._made()
-            request = json.loads(line)
             step = request["method"]
             match step:
                 case "ingest":
                     self._memory.ingest(CONVERSATION.validate_python(request["conversation"]))
                 case "recall":
                     return _plain(self._memory.recall(request["question"]))
-            return {"protocol": PROTOCOL}
+                case "hello":
+                    name = self._memory.name
+                    return {"protocol": PROTOCOL, **({"name": name} if isinstance(name, str) else {})}
+            return {}
         except _Unusable as error:
             return {"error": str(error)}
         except BaseException as error:
@@ -103,7 +111,8 @@ def _encoded(reply: dict[str, Any]) -> bytes:
         # operator.index: the ids may be whole numbers of numpy.
         return json.dumps(reply, ensure_ascii=False, allow_nan=False, default=operator.index).encode()
     except BaseException as error:
-        return json.dumps({"error": f"recall returned what no JSON can carry ({_described(error)})"}).encode()
+        reason = f"recall returned what no JSON can carry ({_described(error)})"
+        return json.dumps({"id": reply["id"], "error": reason}).encode()
 
 
 def _listen(requests: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
@@ -113,6 +122,18 @@ def _listen(requests: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
     lines.put(b"")
     time.sleep(GRACE)  # the parent is gone or done, but the memory is still busy
     os.killpg(0, signal.SIGKILL)
+
+
+def _keep_from_forks(*channel: IO[bytes]) -> None:
+    """Let a forked child read and write nothing where `channel` was, and hold no end of it open."""
+
+    def _part() -> None:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for file in channel:
+            os.dup2(nothing, file.fileno(), inheritable=False)
+        os.close(nothing)
+
+    os.register_at_fork(after_in_child=_part)
 
 
 def main(file: str, name: str) -> None:
@@ -125,11 +146,16 @@ def main(file: str, name: str) -> None:
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    _keep_from_forks(requests, replies)
+    process = os.getpid()
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, lines), daemon=True).start()
     server = _Server(file, name)
     while line := lines.get():
-        replies.write(_encoded(server.answer(line)) + b"\n")
+        reply = _encoded(server.answer(line))
+        if os.getpid() != process:  # a child that the memory forked, perhaps in C, and that came back from its method
+            os._exit(0)
+        replies.write(reply + b"\n")
         replies.flush()
 
 

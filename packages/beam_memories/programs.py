@@ -18,7 +18,8 @@ from beam_memories import keeper
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.files import sha256, sha256_of_file, to_json
-from beamlib.params import ADAPTERS, EVOLVING, OWN_MEMORY, PROCESS
+from beamlib.memory.declared import kind_of, named_memories
+from beamlib.params import OWN_MEMORY, PROCESS, listed_memories, told_name, with_name
 from beamlib.places import ROOT
 
 HOST = Path(__file__).parent / "adapters" / "host.py"
@@ -79,7 +80,7 @@ class Program:
 def program(target: str) -> Program:
     """Resolve `target`: `file.py:Class`, `process:NAME:COMMAND`, or an adapter's name."""
     begin = [sys.executable, "-I", "-B", "-u", str(keeper.__file__)]
-    if target in ADAPTERS:
+    if kind_of(target).outside:
         return Program(target, [*begin, *adapter_command(target)], adapter=True)
     if target.startswith(PROCESS):
         _, name, command = target.split(":", 2)
@@ -93,12 +94,14 @@ def program(target: str) -> Program:
 def memory_place(given: str) -> str:
     """Make the paths in a memory's name absolute: its file, or all words of a command that name files."""
     names = [name.strip() for name in given.split(",")]
-    if {"", *EVOLVING, *ADAPTERS}.issuperset(names):
+    if {"", *named_memories()}.issuperset(names):
         return ",".join(dict.fromkeys(filter(None, names)))
     if not re.fullmatch(OWN_MEMORY, given) and PROCESS in given[: len(PROCESS)]:
         raise UserError(f"--memory: {given!r:.200} is not of the form process:NAME:COMMAND, for example {_EXAMPLE}.")
     if not given.startswith(PROCESS):
-        return str(Path(given).absolute())
+        file = Path(given.rpartition(":")[0])
+        target = given if file.is_file() else listed_memories(given)[0]  # a path may have an = of its own
+        return with_name(str(Path(target).absolute()), told_name(given) if target != given else None)
     kind, name, command = given.split(":", 2)
     words = [str(Path(word).absolute()) if Path(word).is_file() else word for word in _words(command)]
     return f"{kind}:{name}:{shlex.join(words)}"
@@ -129,7 +132,7 @@ def identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
     The hash is over the file of a class, over a command and the files that it names, and over an adapter's code and the
     versions of its system. An adapter's notes say what it adapts and how it differs from the vendor's product.
     """
-    if target in ADAPTERS:
+    if kind_of(target).outside:
         identity = adapter_identity(target)
         return sha256(to_json(identity)), tuple(identity["notes"])
     if target.startswith(PROCESS):

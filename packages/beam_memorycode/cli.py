@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from beam_run.arguments import BENCHMARKS, Calls, Json, MaxCost, Models, Prompts, listed_numbers
-from beam_run.task_commands import Yes, task_group
+from beamlib.commands.options import BENCHMARKS, Calls, Json, MaxCost, Models, Prompts, Yes, listed_numbers
+from beamlib.commands.task_group import task_group
 from beamlib.files import to_json
 
 if TYPE_CHECKING:

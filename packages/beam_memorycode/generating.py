@@ -28,9 +28,9 @@ from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, write_json
 from beamlib.llm.client import EndpointModel
-from beamlib.llm.endpoints import Endpoint, load_models
+from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME, Completion, Model, ModelError, Outcome, Prompt, run
-from beamlib.llm.prompts import check_overrides, prompt_file, render
+from beamlib.llm.prompts import Prompts, render
 from beamlib.llm.retrying import ReadReply, RetryingModel, ask, gather
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
@@ -172,20 +172,21 @@ def generate_dialogues(order: GenerateOptions) -> list[int]:
     Raises:
         UserError: The order is wrong, the folder holds something else, or a dialogue could not be written.
     """
-    endpoint = _check(order)
+    models, prompts = _check(order)
+    endpoint = models.author("speaker") if models else None
     refuse_data(order.out)
     requests = list_requests(order)
-    record = _record(order, endpoint)
+    record = _record(order, endpoint, prompts)
     pending = [request for request in requests if not record.holds(request.id, _path(order.out, request))]
     if endpoint is not None and order.calls != "replay" and pending:
-        quote = estimate_dialogues([_template(order, request).dialogue for request in pending], endpoint, order.prompts)
+        quote = estimate_dialogues([_template(order, request).dialogue for request in pending], endpoint, prompts)
         order = replace(order, yes=confirm_calls({"": quote}, EndpointModel("speaker", endpoint).check_key, order.yes))
     started = time.monotonic()
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write()
     write_json(order.out / TOPICS, topics_json())
-    with guard_run(order.out, str(order.models or "")):
-        written, failures = _write_all(order, endpoint, pending, record)
+    with guard_run(order.out, models, calls=order.calls):
+        written, failures = _write_all(order, endpoint, prompts, pending, record)
     print(
         f"{order.out / DATASET}: {len(written)} dialogue(s) written, {len(requests) - len(pending)} there before, "
         f"{len(failures)} not written, in {time.monotonic() - started:.0f} s"
@@ -199,7 +200,7 @@ def generate_dialogues(order: GenerateOptions) -> list[int]:
     return written
 
 
-def estimate_dialogues(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | None = None) -> Quote:
+def estimate_dialogues(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Prompts | None = None) -> Quote:
     """Estimate the calls and the cost of writing `dialogues`; stored replies are counted as well."""
     characters, words = 0, []
     for dialogue in dialogues:
@@ -218,8 +219,8 @@ def estimate_dialogues(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompt
     return Quote(len(words), dollars or 0.0, text, unpriced)
 
 
-def _check(order: GenerateOptions) -> Endpoint | None:
-    """Return the speaker's endpoint, None for the offline writer; raise `UserError` for a mistake in the order."""
+def _check(order: GenerateOptions) -> tuple[ModelsFile | None, Prompts]:
+    """Read the models file, None for the offline writer, and the prompts; raise `UserError` for a mistake."""
     for option, value, known in (("recipe", order.recipe, RECIPES), ("--calls", order.calls, get_args(Mode))):
         if value not in known:
             raise UserError(f"{option}: {value!r:.80} does not exist; choose one of {', '.join(known)}.")
@@ -227,17 +228,15 @@ def _check(order: GenerateOptions) -> Endpoint | None:
         for option, is_set in (("--prompts", order.prompts is not None), ("--calls", order.calls != "record")):
             if is_set:
                 raise UserError(f"{option}: the offline writer asks no model; name a models file by --models as well.")
-        return None
-    if order.prompts is not None:
-        check_overrides(order.prompts)
-    return load_models(order.models).author("speaker")
+        return None, Prompts.read()
+    return load_models(order.models), Prompts.read(order.prompts)
 
 
-def _record(order: GenerateOptions, endpoint: Endpoint | None) -> GenerationRecord:
+def _record(order: GenerateOptions, endpoint: Endpoint | None, prompts: Prompts) -> GenerationRecord:
     """Open the record of the order, and of what the dialogues rest on beside it."""
     basis: dict[str, Any] = {"author": OFFLINE_NAME, "rules": code_hash(_TEMPLATE_CODE)}
     if endpoint is not None:
-        basis |= {"author": endpoint.settings, "prompt": prompt_file(WRITER_PROMPT, order.prompts).sha256}
+        basis |= {"author": endpoint.settings, "prompt": prompts[WRITER_PROMPT].sha256}
     counts = sorted(set(order.counts))
     numbers = {"seed": order.seed, "recipe": order.recipe, "counts": counts, "per_count": order.per_count}
     if (order.out / TOPICS).exists() and not (order.out / RECORD).exists():
@@ -255,7 +254,11 @@ def _template(order: GenerateOptions, request: DialogueRequest) -> LoadedDialogu
 
 
 def _write_all(
-    order: GenerateOptions, endpoint: Endpoint | None, pending: Sequence[DialogueRequest], record: GenerationRecord
+    order: GenerateOptions,
+    endpoint: Endpoint | None,
+    prompts: Prompts,
+    pending: Sequence[DialogueRequest],
+    record: GenerationRecord,
 ) -> tuple[list[int], list[str]]:
     """Write what is pending; return the ids written and why others are not."""
     written: list[int] = []
@@ -264,7 +267,7 @@ def _write_all(
     # The offline writer is bound by the processor; with an endpoint a thread mostly waits.
     pool = ThreadPoolExecutor(_TOGETHER if endpoint else 1)
     try:
-        reasons = pool.map(lambda request: _write_dialogue(order, endpoint, request, run_id), pending)
+        reasons = pool.map(lambda request: _write_dialogue(order, endpoint, prompts, request, run_id), pending)
         for request, reason in zip(pending, reasons, strict=True):
             if reason:
                 failures.append(reason)
@@ -276,10 +279,12 @@ def _write_all(
     return written, failures
 
 
-def _write_dialogue(order: GenerateOptions, endpoint: Endpoint | None, request: DialogueRequest, run_id: str) -> str:
+def _write_dialogue(
+    order: GenerateOptions, endpoint: Endpoint | None, prompts: Prompts, request: DialogueRequest, run_id: str
+) -> str:
     """Write a dialogue whole, or return why it could not be written."""
     item = _template(order, request)
-    with _open_speaker(order, endpoint, item.dialogue, run_id) as model:
+    with _open_speaker(order, endpoint, prompts, item.dialogue, run_id) as model:
         texts = run(hold_conversations(model, item.dialogue))
     for place, text in enumerate(texts, start=1):
         if isinstance(text, ModelError):
@@ -290,7 +295,7 @@ def _write_dialogue(order: GenerateOptions, endpoint: Endpoint | None, request: 
 
 @contextmanager
 def _open_speaker(
-    order: GenerateOptions, endpoint: Endpoint | None, dialogue: Dialogue, run_id: str
+    order: GenerateOptions, endpoint: Endpoint | None, prompts: Prompts, dialogue: Dialogue, run_id: str
 ) -> Iterator[Model]:
     """Open the model that writes a dialogue; an endpoint's calls go through the dialogue's own store."""
     if endpoint is None:
@@ -300,7 +305,7 @@ def _open_speaker(
     with CallStore(order.out / CALLS / f"{dialogue.name}.sqlite", read_only=mode == "replay", run_id=run_id) as store:
         yield RetryingModel(
             StoredModel(
-                EndpointModel("speaker", endpoint, prompts=order.prompts),
+                EndpointModel("speaker", endpoint, prompts=prompts),
                 store,
                 mode,
                 role="speaker",

@@ -19,12 +19,15 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_probes, ingested
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters
-from beamlib.evaluate.run_store import ANSWERS
+from beamlib.evaluate.arms import memory_arm as arm_of_memory
+from beamlib.evaluate.records import ANSWERS
 from beamlib.llm.model import Model, ModelError, ModelRoles, Prompt, run
+from beamlib.memory.declared import kind_of
+from beamlib.memory.full_context import FullContext
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import RunParameters, listed_memories
 from beamlib.retrieval import Document, Encoders, build_index
+from beamlib.run import Run
 from beamlib.text import split_sentences
 
 Setup = Literal[
@@ -35,6 +38,7 @@ SETUPS: tuple[Setup, ...] = get_args(Setup)
 PUBLISHED_SETUPS: tuple[Setup, ...] = ("instruction", "session", "history")
 """The setups of Table 4, which the authors' output files hold."""
 
+_WHOLE: tuple[Setup, ...] = ("history", "full_context")
 MEMORY_SETUPS: tuple[Setup, ...] = ("full_context", "rag", "light", "own")
 """Setups in which a memory reads the dialogue as a conversation and recalls what bears on the query."""
 
@@ -200,7 +204,7 @@ class SharedQueries:
 def answer_dialogue(
     asked: Dialogue | SharedQueries,
     setups: Sequence[Setup],
-    parameters: ResolvedParameters,
+    parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> SetupRecords:
@@ -212,26 +216,23 @@ def answer_dialogue(
 
 def memory_arm(setup: Setup, parameters: RunParameters) -> Arm:
     """Return the memory of a setup with its settings; raise `UserError` where `own` names no class."""
-    match setup:
-        case "full_context":
-            return Arm(memory="full-context")
-        case "own":
-            if not parameters.own_memory:
-                raise UserError("the setup own needs a memory of your own; name it as file.py:Class in own_memory.")
-            return Arm(memory="own", target=listed_memories(parameters.own_memory)[0])
-        case "rag" | "light":
-            return Arm(memory=setup, retriever=parameters.retrieval.retriever, k=parameters.retrieval.k)
-        case _:
-            raise ValueError(f"{setup} has no memory")
+    kind = kind_of(method_of(setup))
+    if setup not in MEMORY_SETUPS:
+        raise ValueError(f"{setup} has no memory")
+    if not kind.outside:
+        return arm_of_memory(kind.name, parameters)
+    if not parameters.own_memory:
+        raise UserError("the setup own needs a memory of your own; name it as file.py:Class in own_memory.")
+    return Arm(memory=kind.name, target=listed_memories(parameters.own_memory)[0])
 
 
 def method_of(setup: str) -> str:
     """Return the method whose reader answers in a setup: the whole history is long context too, as BEAM's is."""
-    return {"history": "full-context", "full_context": "full-context"}.get(setup, setup)
+    return FullContext.name if setup in _WHOLE else setup
 
 
 def run_dialogue(
-    dialogue: Dialogue, setups: Sequence[Setup], parameters: ResolvedParameters, roster: ModelRoles
+    dialogue: Dialogue, setups: Sequence[Setup], parameters: Run, roster: ModelRoles
 ) -> dict[Setup, list[Answer]]:
     """Answer one dialogue in every setup.
 
@@ -245,9 +246,7 @@ def run_dialogue(
         if setup not in MEMORY_SETUPS:
             questions[setup] = _asked(dialogue, setup, parameters.retrieval.retriever, encoders)
     questions |= _recalled(dialogue, [setup for setup in setups if setup in MEMORY_SETUPS], parameters, roster)
-    groups = [
-        (questions[setup], roster.reader_of(method_of(setup)), setup in ("history", "full_context")) for setup in setups
-    ]
+    groups = [(questions[setup], roster.reader_of(method_of(setup)), setup in _WHOLE) for setup in setups]
     return dict(zip(setups, run(answer_groups(groups, parameters.counter)), strict=True))
 
 
@@ -285,7 +284,7 @@ def answer_shared(shared: SharedQueries, reader: Model) -> SetupRecords:
 
 
 def _recalled(
-    dialogue: Dialogue, setups: Sequence[Setup], parameters: ResolvedParameters, roster: ModelRoles
+    dialogue: Dialogue, setups: Sequence[Setup], parameters: Run, roster: ModelRoles
 ) -> dict[Setup, list[Asked]]:
     """Return the prompts over what each memory recalls, or why there is none."""
     if not setups:

@@ -28,12 +28,13 @@ from beam_memorycode.running import (
     possible,
 )
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.evaluate.jobs import AnyArm
-from beamlib.evaluate.run_store import ANSWERS, ConversationRecord, RunManifest, settings_of
+from beamlib.evaluate.records import ANSWERS, ConversationRecord, RunManifest
+from beamlib.evaluate.run_store import settings_of
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet, reader_name
 from beamlib.files import sha256, to_json
 from beamlib.params import RunParameters
+from beamlib.run import Run
 
 if TYPE_CHECKING:
     from beamlib.report.table import Table
@@ -48,7 +49,7 @@ _SHARED_STORE = "shared"
 class MemoryCode(Task):
     """MemoryCode: is code written by the instructions that a mentor gave over many sessions?"""
 
-    name = "memorycode"
+    name = parameter = "memorycode"
     title = "MemoryCode"
     unit_name = "dialogue"
     batch = 8  # most dialogues have few calls
@@ -80,15 +81,15 @@ class MemoryCode(Task):
         """Return why a setup is not asked about a dialogue: it was published without texts."""
         return "" if possible(unit.asked, arm) else NO_TEXTS
 
-    def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
+    def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """Return the parameters that a setup depends on."""
         if arm in MEMORY_SETUPS:
             return super().settings(arm, parameters)
         return settings_of(parameters, ("retriever", "encoder", "splade") if arm == "retrieval" else ())
 
-    def prompts_of(self, arm: AnyArm) -> tuple[str, ...]:
+    def prompts_of(self, arm: AnyArm, parameters: RunParameters) -> tuple[str, ...]:
         """Return the reader's prompt of a setup, and those of its memory."""
-        return (SETUP_PROMPTS[arm], *super().prompts_of(arm))
+        return (SETUP_PROMPTS[arm], *super().prompts_of(arm, parameters))
 
     def merge_shared(self, work: Sequence[tuple[Unit, Sequence[AnyArm]]]) -> Sequence[tuple[Unit, Sequence[AnyArm]]]:
         """Move prompts that do not depend on the dialogue into a unit of their own, where each is asked once."""
@@ -105,7 +106,7 @@ class MemoryCode(Task):
     def finish(self, plan: TaskPlan) -> dict[str, RunManifest]:
         """Write the answers in the authors' layout too."""
         for folder, setups in self.output_folders(plan).items():
-            stores = {setup: plan.stores.get(setup) or self.store(setup, plan.parameters) for setup in setups}
+            stores = {setup: plan.stores.get(setup) or self.store(setup, plan.run) for setup in setups}
             for setup in setups:
                 if setup not in plan.stores:  # of an earlier run: one file has all setups of Table 4
                     stores[setup].open({unit.id: unit.record for unit in plan.units.values()}, retry=False)
@@ -123,8 +124,8 @@ class MemoryCode(Task):
 
     def output_folders(self, plan: TaskPlan) -> dict[Path, tuple[Setup, ...]]:
         """Return the folders in the authors' layout that a run writes, each with its setups."""
-        reader = reader_name(plan.parameters)
-        top = Path(plan.parameters.run) / self.name / OUTPUTS
+        reader = reader_name(plan.run)
+        top = Path(plan.run.run) / self.name / OUTPUTS
         folders: dict[Path, tuple[Setup, ...]] = {}
         for setup in SETUPS:
             if setup in plan.arms and setup in PUBLISHED_SETUPS:

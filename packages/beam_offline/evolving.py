@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from beam_generate.read_facts import stems
 from beam_offline.notes import HEADER, information
-from beam_offline.read_facts import stems
 from beamlib.files import to_json
 from beamlib.text import split_sentences
 

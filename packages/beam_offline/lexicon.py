@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_offline.read_facts import NUMBER_WORDS, STOP_STEMS, WORD_LISTS, stem
+from beam_generate.read_facts import NUMBER_WORDS, STOP_STEMS, WORD_LISTS, stem
 from beamlib.retrieval.encoder import embedded_encoder
 
 _LETTER = r"[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u1fff\u2c00-\u2dff\u3040-\ud7ff\uf900-\ufdff\uff21-\uffdc]"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+from beam_generate.read_facts import NUMBER_WORDS, stem
 from beam_offline.judge.cues import ABSTAINS
-from beam_offline.read_facts import NUMBER_WORDS, stem
 from beamlib.files import to_json
 
 _WORD = re.compile(r"\d[\d,]*(?:\.\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*")

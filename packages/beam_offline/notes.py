@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from beam_offline.read_facts import stems
+from beam_generate.read_facts import stems
 from beamlib.text import count_tokens, split_sentences
 
 MOST_SENTENCES: Final = 80

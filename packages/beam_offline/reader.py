@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from beam_generate.read_facts import count_asked
 from beam_offline.lexicon import WORD, lexicon, sum_vectors
 from beam_offline.notes import CODE, HEADER
-from beam_offline.read_facts import count_asked
 from beamlib.llm.chat_turns import dialogue_text
 from beamlib.llm.model import Prompt
 from beamlib.text import split_sentences

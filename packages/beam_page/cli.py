@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from beam_run.arguments import RESULTS
+from beamlib.commands.options import RESULTS
 
 PageProtocol = Annotated[
     str,

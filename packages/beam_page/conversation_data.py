@@ -25,6 +25,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.imported import ImportedQuestion
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, sha256, to_json
+from beamlib.memory.declared import memories
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.scoring.event_ordering import is_order_nugget
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED, released_reply, released_score
@@ -34,8 +35,7 @@ _WHOLE = 700_000
 """Characters of a conversation up to which the page shows all of it; of a longer one, what questions need."""
 AROUND = 3
 """Messages before and after a cited one that are shown with it."""
-_WHOLE_CONVERSATION = "full-context"
-_CODE = ("beam_page", *ANSWER_CODE, "beam_memories.evolving")
+_CODE = ("beam_page", *ANSWER_CODE)
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _SHORTEST = 24
 """Characters from which on a message is looked for in a context: "Thanks!" may stand there by chance."""
@@ -103,7 +103,7 @@ def conversation_data(run: RunFolder, conversation: str, written: str = "") -> C
     answers = {arm.series: _answers(arm, judged[arm.series]) for arm in arms}
     keys = {arm.series: arm.manifest.answers_key if arm.manifest else "" for arm in arms}
     text = loaded.conversation.sha256 if loaded else note
-    key = sha256(to_json([code_hash(_CODE), text, keys, facts, answers]).encode("utf-8", "surrogatepass"))
+    key = sha256(to_json([code_hash(_code()), text, keys, facts, answers]).encode("utf-8", "surrogatepass"))
     messages: dict[str, Any] = {}
     if loaded and key != written:
         table = ContextTable({message.id: message.content for message in loaded.conversation})
@@ -254,6 +254,12 @@ def _replies(judgement: Judgement) -> dict[str, Any]:
     return texts
 
 
+def _code() -> tuple[str, ...]:
+    """Name the modules that what is shown of a conversation rests on."""
+    own = (name for kind in memories().values() for name in kind.code_names())
+    return tuple(dict.fromkeys((*_CODE, *own)))
+
+
 def _messages(
     conversation: Conversation,
     gold: Mapping[str, Gold],
@@ -267,7 +273,7 @@ def _messages(
         i + step for probe_gold in gold.values() for i in probe_gold.evidence for step in range(-AROUND, AROUND + 1)
     }
     for series, of_series in answers.items():
-        if not series.endswith(_WHOLE_CONVERSATION):
+        if not series.endswith(tuple(name for name, kind in memories().items() if kind.whole)):
             needed |= {m for row in of_series.values() if "c" in row for m in table.contexts[row["c"]] if m >= 0}
     kept = [message for message in everything if whole or message.id in needed]
     return {

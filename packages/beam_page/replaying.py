@@ -11,15 +11,17 @@ from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import ingested, recollections
-from beamlib.evaluate.arm_folder import recorded_parameters
-from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved, sends_chat_turns
+from beamlib.evaluate.beam_records import recorded_parameters
+from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.judging import evidence_of, work
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.files import to_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import ModelError
+from beamlib.memory.declared import kind_of
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import parse_parameters
+from beamlib.run import Run
 from beamlib.settings import HYBRID_BEAM_REMOVED
 
 OWN = "its memory is a program of its own, which a page does not run"
@@ -29,7 +31,7 @@ Remade = dict[str, dict[str, RetrievedContext | str]]
 """By series and probe id: the context, or the sentence why there is none."""
 
 
-def replay_parameters(run: RunFolder, arm: StoredArm) -> ResolvedParameters:
+def replay_parameters(run: RunFolder, arm: StoredArm) -> Run:
     """Return the parameters that replay an arm: the recorded ones except paths, in replay mode."""
     origin = arm.folder.parent / PARAMETERS
     recorded = kept_values(origin)
@@ -47,7 +49,7 @@ def replay_parameters(run: RunFolder, arm: StoredArm) -> ResolvedParameters:
         "own_memory": recorded.get("own_memory", ""),
         "calls": "replay",
     }
-    return resolved(parse_parameters(values, str(origin)))
+    return Run.of(parse_parameters(values, str(origin)))
 
 
 def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Remade:
@@ -55,8 +57,8 @@ def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -
     contexts: Remade = {}
     groups: dict[str, list[StoredArm]] = {}
     for arm in arms:
-        if arm.arm is None or arm.arm.memory == "own" or arm.arm.retriever == "hybrid-beam":
-            reason = OWN if arm.arm and arm.arm.memory == "own" else HYBRID_BEAM_REMOVED
+        if arm.arm is None or kind_of(arm.arm.memory).outside or arm.arm.retriever == "hybrid-beam":
+            reason = OWN if arm.arm and kind_of(arm.arm.memory).outside else HYBRID_BEAM_REMOVED
             contexts[arm.series] = {probe.id: reason for probe in loaded.probes} if arm.arm else {}
         elif arm.manifest:
             groups.setdefault(to_json([arm.part, recorded_parameters(arm.manifest)]), []).append(arm)
@@ -75,7 +77,7 @@ def _recalled(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Rema
     remade: Remade = {}
     with open_models(parameters, loaded.conversation.id) as roster:
         evidence = evidence_of(loaded)
-        turns = sends_chat_turns(parameters)
+        turns = parameters.sends_chat_turns
         memories = ingested(tuple(series), loaded.conversation, parameters, roster, evidence, as_turns=turns)
         for arm, memory in memories:
             arm_record = series[arm]
@@ -108,7 +110,7 @@ def replay_question(run: RunFolder, arm: StoredArm, probe_id: str) -> Iterator[s
     Raises:
         UserError: A call is missing, or the memory is the user's own.
     """
-    if arm.arm is None or arm.arm.memory == "own":
+    if arm.arm is None or kind_of(arm.arm.memory).outside:
         raise UserError(f"{arm.folder}: {OWN if arm.arm else 'an imported run is not replayed'}.")
     source = run.sources.get(probe_id.rpartition("-")[0])
     if source is None:

@@ -11,7 +11,8 @@ from beamlib.data.conversations import SIZES, Treatment
 from beamlib.data.sources import Source, scan
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arm_folder import (
+from beamlib.evaluate.arms import Arm, base_memory, baseline_memory
+from beamlib.evaluate.beam_records import (
     JUDGED_BY,
     MANIFEST,
     Manifest,
@@ -20,10 +21,10 @@ from beamlib.evaluate.arm_folder import (
     read_manifest,
     stored_judgements,
 )
-from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.imported import ImportedQuestion, read_details
-from beamlib.evaluate.run_store import JUDGEMENTS
+from beamlib.evaluate.records import JUDGEMENTS
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.memory.declared import kind_of
 from beamlib.params import GENERATED, generated_in
 from beamlib.scoring.records import Judgement
 
@@ -187,15 +188,12 @@ def _stored(run: Path, folder: Path) -> StoredArm:
     return StoredArm(part, folder, manifest, answers_by_probe, judgements, stated)
 
 
-_MEMORIES = ("none", "full-context", "rag", "light", "oracle")
-
-
 def _order(stored: StoredArm) -> tuple[object, ...]:
     """Sort key: backbone; the floor first and the ceiling last, LIGHT's variants together."""
     arm = stored.arm
     if arm is None:
         return (1, stored.backbone, 0, 0, "", "", "", stored.name, stored.part)
-    place = _MEMORIES.index(arm.memory) if arm.memory in _MEMORIES else 3.5
+    place = kind_of(arm.memory).order
     rest = (arm.without or "", arm.retriever or "")
     return (0, stored.backbone, place, arm.k or 0, *rest, stored.name, stored.part)
 
@@ -209,11 +207,11 @@ def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
     own_arms = [stored for stored in arms if not stored.judged_again]
     for stored in own_arms or arms:
         arm = stored.arm
-        if arm is None or arm.memory != "light":
+        if arm is None or arm.memory != base_memory():
             series.add(stored.series)
             continue
         arms_of_part = [other.arm for other in arms if other.part == stored.part and other.arm]
-        pairs = [(other.retriever, other.k) for other in arms_of_part if other.memory == "rag"]
+        pairs = [(other.retriever, other.k) for other in arms_of_part if other.memory == baseline_memory()]
         plain = arm.without is None and arm.other_budget is None  # of runs by versions before 2026-11-26
         if plain and (not pairs or (arm.retriever, arm.k) in pairs):
             series.add(stored.series)

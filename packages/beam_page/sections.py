@@ -19,12 +19,12 @@ from markupsafe import Markup
 
 from beam_page.data_files import INDEX
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
-from beam_run.cost_table import read_costs
+from beamlib.commands.cost_table import read_costs
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import SIZES
-from beamlib.evaluate.calling import PUBLISHED
 from beamlib.evaluate.configuration import stated
 from beamlib.files import read_json, read_text
+from beamlib.run import PUBLISHED
 
 _TAGS = frozenset(
     ["br", "caption", "details", "figcaption", "figure", "strong", "summary"]  # of table.html.j2, as the next ones

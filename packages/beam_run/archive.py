@@ -28,13 +28,14 @@ import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beamlib.errors import UserError, shown
-from beamlib.evaluate.arm_folder import FROM_ARCHIVE, MANIFEST
+from beamlib.evaluate.beam_records import FROM_ARCHIVE, MANIFEST
 from beamlib.files import (
     inside,
     make_folder,
     parse_json,
     read_json,
     sha256_of_file,
+    sync,
     temporary_folder,
     write_json,
     write_pieces,
@@ -124,7 +125,9 @@ def export_calls(stores: Path, target: Path, extra: Mapping[str, Path] | None = 
         whole = folder / "whole"
         _pack(sources, whole)
         summary = verify_archive(whole)
+        sync(whole)
         whole.replace(target)
+        sync(target.parent)
     return summary
 
 
@@ -204,7 +207,7 @@ def _place(run: Path, name: str) -> Path:
 def _write_lines(store: Path, target: Path) -> Path:
     with CallStore(store, read_only=True) as calls, target.open("w", encoding="utf-8") as handle:
         for key, call in calls.calls():
-            line = {"key": key, **call.model_dump(mode="json")}
+            line = {"key": key, **call.values}
             text = json.dumps(line, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
             if len(text.encode()) > _LINE_LIMIT:  # twice the longest reply that is read since replies have a bound
                 raise UserError(

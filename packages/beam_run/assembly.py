@@ -20,34 +20,24 @@ from pydantic import ValidationError
 
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import NO_LOSSES, ContextLosses
-from beamlib.evaluate.arm_folder import Manifest, read_answers, read_manifest, stored_judgements
-from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
-from beamlib.evaluate.calling import run_subdir
-from beamlib.evaluate.run_store import combined_hash
+from beamlib.evaluate.arms import COMPONENTS, Arm, base_memory, baseline_memory, experiments
+from beamlib.evaluate.beam_records import Manifest, read_answers, read_manifest, stored_judgements
+from beamlib.evaluate.records import combined_hash
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import EVOLVING, RunParameters
+from beamlib.memory.declared import kind_of
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
 from beamlib.report.footer import Footer, model_shown
 from beamlib.report.results import changes_of, footer_of, long_frame, of_arm
 from beamlib.report.table import Table, join_tables, save_table
 from beamlib.report.tables import result_table
+from beamlib.run import Run
 from beamlib.scoring.protocols import find_protocol
 from beamlib.scoring.scores import present_sizes, score_run
 
 ALL = "all"
 """The part of a run's tables and figures that what is put together goes to."""
 
-_METHODS: dict[str, str] = {
-    "none": "none",
-    "full-context": "full context",
-    "rag": "RAG",
-    "light": "LIGHT",
-    **{name: name for name in EVOLVING},
-    "own": "",
-    "imported": "",
-    "oracle": "oracle",
-}
 MAIN_TABLE = "table1_main_results"
 _TITLES = {
     MAIN_TABLE: "Table 1",
@@ -145,7 +135,9 @@ class Stored:
     @property
     def setup(self) -> str:
         """What the arms of a part share when one run made them: settings, prompts and models except the reader."""
-        settings = {name: value for name, value in self.manifest.settings.items() if name != "arm"}
+        kind = kind_of(self.arm.memory)
+        own = kind.own_settings.model_fields if kind.joins == "by name" else ()  # no other arm of the part has them
+        settings = {name: value for name, value in self.manifest.settings.items() if name not in ("arm", *own)}
         models = {role: model for role, model in self.manifest.models.items() if role != "reader"}
         return to_json([settings, models, self.manifest.prompts])
 
@@ -155,7 +147,7 @@ class Stored:
         arm = self.arm
         component = 1 + COMPONENTS.index(arm.without) if arm.without else 0
         rest = (arm.k or 0, arm.retriever or "", component, self.manifest.size)
-        return (self.backbone, list(_METHODS).index(arm.memory), arm.target or "", *rest)
+        return (self.backbone, kind_of(arm.memory).order, arm.memory, arm.target or "", *rest)
 
     def comparable(self) -> Iterator[dict[str, Any]]:
         """Yield the input of `ensure_comparable` for each conversation."""
@@ -243,13 +235,13 @@ def _remove_others(run: Path, files: Collection[Path] = ()) -> None:
         earlier.unlink()
 
 
-def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
+def assemble_job(folder: Path, runs: Sequence[Run]) -> str:
     """Join the results at the end of a main job; return the reason if they cannot be joined."""
-    bases = {run_subdir(parameters): experiments(parameters)["ablation"][0].name for parameters in runs}
+    bases = {run.part: experiments(run)["ablation"][0].name for run in runs}
     try:
-        assemble(run, AssemblyOptions(runs[0].judging.protocol, runs[0].judging.seed, bases=bases))
+        assemble(folder, AssemblyOptions(runs[0].judging.protocol, runs[0].judging.seed, bases=bases))
     except UserError as error:
-        _remove_others(run)  # else the page would show them in place of the tiers' own
+        _remove_others(folder)  # else the page would show them in place of the tiers' own
         return str(error)
     return ""
 
@@ -322,19 +314,22 @@ def _bases(stored: Sequence[Stored], options: AssemblyOptions, run: Path) -> dic
     bases: dict[str, Arm] = {}
     for part in dict.fromkeys(entry.part for entry in stored):
         arms = [entry.arm for entry in stored if entry.part == part]
-        complete = [arm for arm in arms if arm.memory == "light" and arm.without is None]
+        complete = [arm for arm in arms if arm.memory == base_memory() and arm.without is None]
         names = ", ".join(arm.name for arm in complete)
         if name := (options.bases or {}).get(part, options.base):
             if not (named := [arm for arm in complete if arm.name == name]):
                 raise UserError(f"{run / part}: it has no arm {name!r}; the complete LIGHTs in it: {names or 'none'}.")
             bases[part] = named[0]
             continue
-        rag, partial = [arm for arm in arms if arm.memory == "rag"], [arm for arm in arms if arm.without is not None]
+        rag, partial = (
+            [arm for arm in arms if arm.memory == baseline_memory()],
+            [arm for arm in arms if arm.without is not None],
+        )
         settings = {(arm.retriever, arm.k) for arm in rag or partial or complete}
         if len(settings) > 1:
             raise UserError(f"{run / part}: several LIGHTs can be the base of its tables: {names}; name one by --base.")
         retriever, k = settings.pop() if settings else (None, None)
-        bases[part] = Arm(memory="light", retriever=retriever, k=k)
+        bases[part] = Arm(memory=base_memory(), retriever=retriever, k=k)
     return bases
 
 
@@ -366,11 +361,12 @@ def _all_columns(stored: Sequence[Stored], bases: Mapping[str, Arm]) -> Iterator
 
 def _method(arm: Arm, base: Arm) -> str:
     """Return the column of Table 1 for an arm, empty for none."""
-    if arm.memory == "light" and arm != base:
+    if arm.memory == base_memory() and arm != base:
         return ""
-    if arm.memory == "rag" and (arm.retriever, arm.k) != (base.retriever, base.k):
+    if arm.memory == baseline_memory() and (arm.retriever, arm.k) != (base.retriever, base.k):
         return ""
-    return _METHODS[arm.memory] or arm.name.removeprefix("own-")
+    kind = kind_of(arm.memory)
+    return arm.name.removeprefix("own-") if kind.joins == "by target" else kind.title() or arm.memory
 
 
 def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:

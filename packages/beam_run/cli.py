@@ -2,133 +2,138 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beam_claims import cli as claims_cli
-from beam_field import cli as field_cli
-from beam_generate import cli as generate_cli
-from beam_meme import cli as meme_cli
-from beam_memorycode import cli as memorycode_cli
-from beam_page import cli as page_cli
-from beam_run.arguments import (
+from beam_run.ending import conclude
+from beam_run.measuring import evidence, measure
+from beam_run.plugins import register_packages
+from beamlib.commands.options import (
     DATA,
     FIELD_PANEL,
     MAIN_JOB,
     RESULTS,
-    BaseUrl,
-    Calls,
     ClusterName,
     Csv,
-    Endpoints,
     Json,
-    KeyVariable,
     Long,
-    MaxCost,
     MemoryTimeout,
-    ModelName,
-    Models,
+    ModelOptions,
     PresetName,
-    Prompts,
     ProtocolOption,
-    Settings,
     Sizes,
     SkipBroken,
-    Window,
     check_run_name,
     listed,
     named_settings,
+    options_from,
 )
-from beam_run.ending import conclude
-from beam_run.measuring import evidence, measure
-from beam_run.plugins import register_packages
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
+from beamlib.plugins import plugins, register
+
+if TYPE_CHECKING:
+    from beam_run.job import MainJob
+
+COMMANDS = (
+    "beam_page.cli",
+    "beam_field.cli",
+    "beam_claims.cli",
+    "beam_generate.cli",
+    "beam_memorycode.cli",
+    "beam_meme.cli",
+)
+"""Modules with commands, a line each: `add_to(app, data)` adds them to `beamlib` and to `beamlib data`."""
+
+
+def _use_cluster(given: str) -> None:
+    from beam_run.cluster import use_cluster
+
+    use_cluster(given)
+
 
 register_packages()
+register(replace(plugins(), use_cluster=_use_cluster))
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")
 calls_app = typer.Typer(no_args_is_help=True, help="Publish the stored model calls of a run, or check them.")
 
 
-@app.command("run-all", rich_help_panel=MAIN_JOB)
-def run_all(
-    data: Annotated[Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of BEAM conversations.")] = None,
-    sizes: Sizes = "",
-    name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
-    conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
-    protocol: ProtocolOption = "paper",
-    authors: Annotated[Path | None, typer.Option(help="Models file whose authors write conversations.")] = None,
-    memory: Annotated[str, typer.Option(help="More: file.py:Class, or names with commas (docs/memories.md).")] = "",
-    memory_timeout: MemoryTimeout = None,
+@dataclass(frozen=True, kw_only=True)
+class MainArguments(ModelOptions):
+    """The options of the main job, as they are typed."""
+
+    data: Annotated[Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")] = (
+        None
+    )
+    sizes: Sizes = ""
+    name: Annotated[str, typer.Option("--name", help="Name of the run folder under runs/.")] = "default"
+    conversations: Annotated[
+        int, typer.Option("--conversations", min=0, help="At most this many per tier; 0 for all.")
+    ] = 0
+    protocol: ProtocolOption = "paper"
+    authors: Annotated[
+        Path | None, typer.Option("--authors", help="Models file whose authors write conversations.")
+    ] = None
+    memory: Annotated[
+        str, typer.Option("--memory", help="More: file.py:Class, or names with commas (docs/memories.md).")
+    ] = ""
+    memory_timeout: MemoryTimeout = None
     memorycode: Annotated[
-        Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10).")
-    ] = None,
+        Path | None,
+        typer.Option("--memorycode", envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10)."),
+    ] = None
     meme: Annotated[
-        Path | None, typer.Option(envvar="MEME_DATA", help="File or folder of MEME episodes (notebook 11).")
-    ] = None,
-    download: Annotated[bool, typer.Option("--download", help="Fetch the released data first.")] = False,
-    models: Models = None,
-    backbones: Annotated[str, typer.Option(help="Readers of the models file; by default its first.")] = "",
-    base_url: BaseUrl = "",
-    model: ModelName = "",
-    key_variable: KeyVariable = "",
-    context_window: Window = 131_072,
-    calls: Calls = "record",
-    prompts: Prompts = None,
-    preset: PresetName = "",
-    settings: Settings = None,
-    skip_broken: SkipBroken = False,
-    max_cost: MaxCost = None,
-    cluster: ClusterName = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm the estimated cost.")] = False,
+        Path | None, typer.Option("--meme", envvar="MEME_DATA", help="File or folder of MEME episodes (notebook 11).")
+    ] = None
+    download: Annotated[bool, typer.Option("--download", help="Fetch the released data first.")] = False
+    backbones: Annotated[str, typer.Option("--backbones", help="Readers of the models file; by default its first.")] = (
+        ""
+    )
+    preset: PresetName = ""
+    skip_broken: SkipBroken = False
+    cluster: ClusterName = ""
     step: Annotated[
-        str, typer.Option(help="Only one: check (print the cost), conversations, evaluate, notebooks, page.")
-    ] = "",
+        str, typer.Option("--step", help="Only one: check (print the cost), conversations, evaluate, notebooks, page.")
+    ] = ""
     figures: Annotated[
-        str, typer.Option(help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
-    ] = "",
-) -> None:
+        str, typer.Option("--figures", help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
+    ] = ""
+
+    def parse(self) -> MainJob:
+        """Check what can be checked without reading anything."""
+        from beam_run.job import MainJob
+
+        suites = {name: given for name in ("memorycode", "meme") if (given := getattr(self, name))}
+        settings: dict[str, object] = named_settings(self.settings)
+        settings |= {"skip_broken": True} if self.skip_broken else {}
+        settings |= {"memory_timeout": self.memory_timeout} if self.memory_timeout else {}
+        return MainJob(
+            self.data, listed(self.sizes), self.name, self.conversations, self.protocol, self.memory, suites,
+            self.download, self.endpoints, listed(self.backbones), self.calls, self.prompts, self.yes, settings,
+            self.preset or "default", self.authors,
+        )  # fmt: skip
+
+
+@app.command("run-all", rich_help_panel=MAIN_JOB)
+@options_from(MainArguments)
+def run_all(given: MainArguments) -> None:
     """Run the main job of run_all.sh, all steps or one."""
-    if figures:
+    if given.figures:
         from beam_run.together import draw_figures
 
-        return draw_figures(name, listed(figures), protocol)
-    from beam_run.cluster import use_cluster
-    from beam_run.job import MainJob
+        return draw_figures(given.name, listed(given.figures), given.protocol)
     from beam_run.steps import run
     from beamlib.llm.spending import set_spending_limit
 
-    set_spending_limit(max_cost)
-    use_cluster(cluster)
-    run(
-        MainJob(
-            data=data,
-            sizes=listed(sizes),
-            name=name,
-            conversations=conversations,
-            protocol=protocol,
-            memory=memory,
-            suites={name: given for name, given in (("memorycode", memorycode), ("meme", meme)) if given},
-            download=download,
-            endpoints=Endpoints(models, base_url, model, key_variable, context_window),
-            authors=authors,
-            backbones=listed(backbones),
-            calls=calls,
-            prompts=prompts,
-            settings={
-                **named_settings(settings),
-                **({"skip_broken": True} if skip_broken else {}),
-                **({"memory_timeout": memory_timeout} if memory_timeout else {}),
-            },
-            preset=preset or "default",
-            yes=yes,
-        ),
-        step,
-    )
+    set_spending_limit(given.max_cost)
+    _use_cluster(given.cluster)
+    run(given.parse(), given.step)
 
 
 @app.command(rich_help_panel=RESULTS)
@@ -168,57 +173,60 @@ def compare_parameters(
         print(line)
 
 
+@dataclass(frozen=True, kw_only=True)
+class EstimateArguments(ModelOptions):
+    """The options of `beamlib estimate`."""
+
+    params: Annotated[Path, typer.Argument(help="Parameter file, for example params/100k.yaml.")]
+    data: Annotated[Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")] = (
+        None
+    )
+    name: Annotated[str, typer.Option("--name", help="Name of the run folder under runs/.")] = "default"
+    backbone: Annotated[
+        str, typer.Option("--backbone", help="Which reader of the models file; by default its first.")
+    ] = ""
+    conversations: Annotated[
+        int | None, typer.Option("--conversations", min=0, help="At most this many; 0 for all.")
+    ] = None
+    preset: PresetName = ""
+    skip_broken: SkipBroken = False
+    as_json: Json = False
+
+
 @app.command("estimate", rich_help_panel=MAIN_JOB)
-def estimate_cost(
-    params: Annotated[Path, typer.Argument(help="Parameter file, for example params/100k.yaml.")],
-    data: Annotated[
-        Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
-    models: Models = None,
-    backbone: Annotated[str, typer.Option(help="Which reader of the models file; by default its first.")] = "",
-    base_url: BaseUrl = "",
-    model: ModelName = "",
-    key_variable: KeyVariable = "",
-    context_window: Window = 131_072,
-    prompts: Prompts = None,
-    conversations: Annotated[int | None, typer.Option(min=0, help="At most this many; 0 for all.")] = None,
-    preset: PresetName = "",
-    settings: Settings = None,
-    skip_broken: SkipBroken = False,
-    as_json: Json = False,
-) -> None:
+@options_from(EstimateArguments, ("calls", "max_cost", "yes"))
+def estimate_cost(given: EstimateArguments) -> None:
     """Estimate what a run would call and cost; no request is sent.
 
     Where PARAMS names no models file, models.yaml in its folder is used.
     """
-    from beam_run.estimate import estimate
+    from beamlib.commands.estimate import estimate
     from beamlib.evaluate.arms import arms_of, experiments
     from beamlib.llm.endpoints import MODELS
     from beamlib.params import load_parameters
     from beamlib.places import RUNS, in_root
 
-    check_run_name(name)
-    values = {**named_settings(settings), **({} if conversations is None else {"conversations": conversations})}
+    check_run_name(given.name)
+    values: dict[str, object] = dict(named_settings(given.settings))
     for option, parameter in (("--name", "run"), ("--preset", "preset")):
         if parameter in values:
             raise UserError(f"--set {parameter}: this parameter has an option of its own; give {option}.")
-    values |= {"skip_broken": True} if skip_broken else {}
-    values |= {"preset": preset} if preset else {}
-    parameters = load_parameters(params, **values)
-    default = params.parent / MODELS
+    values |= {} if given.conversations is None else {"conversations": given.conversations}
+    values |= {"skip_broken": True} if given.skip_broken else {}
+    values |= {"preset": given.preset} if given.preset else {}
+    parameters = load_parameters(given.params, **values)
+    default = given.params.parent / MODELS
     with temporary_folder("beamlib-estimate-") as folder:  # not over the models file of the run
         usual = parameters.models or (str(default.absolute()) if default.exists() else "")
-        endpoints = Endpoints(models, base_url, model, key_variable, context_window)
-        values |= {"run": str(RUNS / name), "backbone": backbone or parameters.backbone}
-        values |= {"models": in_root(endpoints.path(folder, usual))}
-        values |= {"data": str(data.absolute())} if data else {}
-        values |= {"prompts": str(prompts.absolute())} if prompts else {}
-        parameters = load_parameters(params, **values)
+        values |= {"run": str(RUNS / given.name), "backbone": given.backbone or parameters.backbone}
+        values |= {"models": in_root(given.endpoints.path(folder, usual))}
+        values |= {"data": str(given.data.absolute())} if given.data else {}
+        values |= {"prompts": str(given.prompts.absolute())} if given.prompts else {}
+        parameters = load_parameters(given.params, **values)
         if not parameters.data:
-            raise UserError(f"{params}: it names no data; give a folder of conversations with --data.")
+            raise UserError(f"{given.params}: it names no data; give a folder of conversations with --data.")
         costs = estimate(parameters, arms_of(parameters, experiments(parameters)))
-    print(to_json(costs.model_dump(mode="json"), indent=2) if as_json else costs.render())
+    print(to_json(costs.model_dump(mode="json"), indent=2) if given.as_json else costs.render())
 
 
 @app.command(rich_help_panel=RESULTS)
@@ -291,8 +299,8 @@ def calls_verify(
 
 app.command(rich_help_panel=RESULTS)(evidence)
 app.command(rich_help_panel=RESULTS)(measure)
-for _group in (page_cli, field_cli, claims_cli, generate_cli, memorycode_cli, meme_cli):
-    _group.add_to(app, data_app)
+for _module in COMMANDS:
+    import_module(_module).add_to(app, data_app)
 app.add_typer(data_app, name="data", rich_help_panel=DATA)
 app.add_typer(calls_app, name="calls", rich_help_panel=FIELD_PANEL)
 

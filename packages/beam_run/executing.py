@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from beamlib.errors import UserError
-from beamlib.files import make_folder, parse_yaml, read_json, read_text, temporary_folder, write_json, write_text
+from beamlib.files import make_folder, read_json, read_yaml, temporary_folder, write_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.params import BASE, SETTINGS, Preset, RunParameters, check_names, load_parameters, usual_parameters
 from beamlib.places import NOTEBOOKS, PARAMS, ROOT
@@ -46,6 +46,12 @@ _PAGE = """{% extends 'lab/index.html.j2' %}
 {% block html_head_js_mathjax %}{% endblock %}{% block html_head_js_mermaidjs %}{% endblock %}"""
 
 
+def _names(path: Path) -> set[str]:
+    """Return the top-level names of a YAML file, none if it is no mapping."""
+    values = read_yaml(path)
+    return set(values) if isinstance(values, dict) else set()
+
+
 def preflight(folder: Path) -> list[str]:
     """Compare every parameter file in `folder` with every notebook; return a line per file or raise `UserError`.
 
@@ -54,7 +60,7 @@ def preflight(folder: Path) -> list[str]:
     presets = [name for name in get_args(Preset) if (folder / f"{name}.yaml").exists()]
     files = sorted(path for path in folder.glob("*.yaml") if path.name not in (MODELS, BASE))
     files = [path for path in files if path.stem not in presets]
-    of_models = [path for path in files if "readers" in (parse_yaml(read_text(path), path) or ())]
+    of_models = [path for path in files if "readers" in _names(path)]
     for path in [*of_models, *([folder / MODELS] if (folder / MODELS).exists() else [])]:
         load_models(path)
     files = [path for path in files if path not in of_models]

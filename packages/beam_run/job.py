@@ -8,24 +8,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from beam_generate.of_run import GenerationOfRun
+from beam_generate.of_run import GenerationOfRun, config_of
 from beam_memories.own_memory import available_memories
 from beam_memories.programs import memory_place
-from beam_run.arguments import Endpoints, check_run_name
-from beam_run.costs import Estimate
-from beam_run.estimate import estimate, save_estimate
-from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run
+from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run, with_consent
+from beamlib.commands.costs import Estimate
+from beamlib.commands.estimate import estimate, save_estimate
+from beamlib.commands.options import Endpoints, check_run_name
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
-from beamlib.evaluate.calling import check_encoder, ensure_keys, models_file
+from beamlib.evaluate.calling import ensure_keys
+from beamlib.llm.endpoints import ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.llm.prompts import check_overrides
-from beamlib.params import EVOLVING, GENERATED, RunParameters, listed_memories, load_parameters, preset_values
+from beamlib.memory.declared import named_memories
+from beamlib.params import GENERATED, RunParameters, listed_memories, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
+from beamlib.run import Run
 from beamlib.text import count
 
 _OPTIONS = {
@@ -77,34 +79,41 @@ class MainJob:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Parameters per tier and backbone, conversations per tier, and the other benchmarks.
+    """The runs per tier and backbone, conversations per tier, and the other benchmarks: everything read once.
 
-    `generated`: this run writes the conversations into its own folder.
+    Attributes:
+        generated: Whether this run writes the conversations into its own folder.
+        authors: The models file of those who write them; None for the offline author.
+        published: The parameters of the notebooks on published values, which are of no tier.
     """
 
-    runs: Sequence[RunParameters]
+    runs: Sequence[Run]
     conversations: Mapping[Size, int]
     suites: Sequence[Suite]
     generated: bool
+    authors: ModelsFile | None
+    published: RunParameters
 
     @property
     def folder(self) -> Path:
         """The run folder."""
-        return Path(self.runs[0].run)
+        return self.runs[0].folder
 
     @property
     def generation(self) -> GenerationOfRun | None:
         """The conversations that this run writes; None if they exist elsewhere."""
-        return GenerationOfRun(self.runs, self.conversations) if self.generated else None
+        first = self.runs[0]
+        config = config_of(first, self.authors, first.prompt_files)
+        return GenerationOfRun(self.runs, self.conversations, config) if self.generated else None
 
-    def agreed(self, changes: Mapping[str, Any]) -> RunPlan:
-        """Apply changes to the parameters that follow from the user's confirmation."""
-        runs = [parameters.model_copy(update=changes) for parameters in self.runs]
-        return replace(self, runs=runs, suites=[suite.agreed(changes) for suite in self.suites])
+    def agreed(self, confirmed: bool, models: str = "") -> RunPlan:
+        """Apply the user's confirmation; `models` is where a models file of `--base-url` is saved."""
+        runs = [with_consent(run, confirmed, models) for run in self.runs]
+        return replace(self, runs=runs, suites=[suite.agreed(confirmed, models) for suite in self.suites])
 
 
 def plan(job: MainJob, place: Path) -> RunPlan:
-    """Validate `job` and build its run plan. `place` holds files until the user confirms."""
+    """Validate `job` and read everything that its runs rest on. `place` holds files until the user confirms."""
     check_run_name(job.name)
     options = _OPTIONS | ({"authors": "--authors"} if job.authors else {})
     for name in job.settings:
@@ -112,30 +121,36 @@ def plan(job: MainJob, place: Path) -> RunPlan:
             raise UserError(f"--set {name}: this parameter has an option of its own; give {options[name]}.")
     refuse_data(job.folder)
     places = _places(job, place)
+    models = load_models(ROOT / places["models"]) if places["models"] else None
+    same = places["authors"] == places["models"]
+    authors = models if same else load_models(ROOT / places["authors"]) if places["authors"] else None
     folders = {name: find_data(name, job.suites.get(name)) for name in SUITES}
-    data, conversations = _conversations(job, paid=bool(places["models"] or places["authors"]))
+    data, conversations = _conversations(job, paid=bool(models or authors))
     runs = [
-        load_parameters(
-            PARAMS / f"{size.lower()}.yaml",
-            **{
-                **job.settings, **places, "data": str(data or job.folder / GENERATED), "run": str(job.folder),
-                "protocol": job.protocol, "calls": job.calls, "backbone": backbone,
-                # In a folder of generated ones others may lie, from an earlier run with more of them.
-                "conversations": job.conversations if data else number,
-                **({"confirm_cost": True} if job.yes else {}),
-            },
+        Run.of(
+            load_parameters(
+                PARAMS / f"{size.lower()}.yaml",
+                **{
+                    **job.settings, **places, "data": str(data or job.folder / GENERATED), "run": str(job.folder),
+                    "protocol": job.protocol, "calls": job.calls, "backbone": backbone,
+                    # In a folder of generated ones others may lie, from an earlier run with more of them.
+                    "conversations": job.conversations if data else number,
+                    **({"confirm_cost": True} if job.yes else {}),
+                },
+            ),
+            models,
         )
         for size, number in conversations.items()
         for backbone in job.backbones or [""]
     ]  # fmt: skip
-    own = available_memories(places["own_memory"], runs[0].memory_timeout, runs[0].models)
-    runs = [parameters.model_copy(update={"own_memory": own}) for parameters in runs]
-    shown = ",".join(memory for memory in listed_memories(own) if memory not in EVOLVING)  # those are BEAM's alone
-    for parameters in runs:  # an encoder that cannot be had should show before anything is done
-        check_encoder(parameters)
-        for arm in arms_of(parameters, experiments(parameters)):
+    own = available_memories(places["own_memory"], runs[0].memory_timeout, models)
+    runs = [run.model_copy(update={"own_memory": own}) for run in runs]
+    beams = named_memories(outside=False)  # those are BEAM's alone
+    shown = ",".join(memory for memory in listed_memories(own) if memory not in beams)
+    for run in runs:  # an encoder that cannot be had should show before anything is done
+        for arm in arms_of(run, experiments(run)):
             if arm.retriever:
-                Encoders(parameters.retrieval.encoder, parameters.retrieval.splade).used(arm.retriever)
+                Encoders(run.retrieval.encoder, run.retrieval.splade).used(arm.retriever)
     suites = [
         suite_of_run(
             name,
@@ -143,12 +158,14 @@ def plan(job: MainJob, place: Path) -> RunPlan:
             ask=name in job.suites,
             backbones=job.backbones,
             places=places | {"own_memory": shown},
+            models=models,
             settings=job.settings,
             shared={"run": str(job.folder), "conversations": job.conversations, "calls": job.calls},
         )
         for name, folder in folders.items()
     ]
-    return RunPlan(runs, conversations, suites, generated=data is None)
+    published = load_parameters(PARAMS / "100k.yaml", run=str(job.folder), protocol=job.protocol)
+    return RunPlan(runs, conversations, suites, data is None, authors if data is None else None, published)
 
 
 def _places(job: MainJob, place: Path) -> dict[str, str]:
@@ -156,8 +173,6 @@ def _places(job: MainJob, place: Path) -> dict[str, str]:
     preset = preset_values(job.preset, PARAMS)
     authors = job.authors or job.settings.get("authors")
     models = job.endpoints.path(place, preset.get("models", ""))
-    if job.prompts:
-        check_overrides(job.prompts)
     if job.backbones and not models:
         raise UserError("--backbones: name the models file that holds them with --models.")
     usual = models if "authors" in preset else ""  # who else serves the models serves the authors
@@ -194,12 +209,6 @@ def _conversations(job: MainJob, *, paid: bool) -> tuple[Path | None, dict[Size,
     return data, {size: counts[size] for size in SIZES if counts[size]}
 
 
-def label(parameters: RunParameters) -> str:
-    """Name a tier, with its backbone if models are called."""
-    models = models_file(parameters)
-    return f"{parameters.size} · {parameters.backbone or next(iter(models.readers))}" if models else parameters.size
-
-
 def confirm(planned: RunPlan, place: Path) -> bool:
     """Print the calls and cost of the whole run and ask for confirmation.
 
@@ -207,52 +216,51 @@ def confirm(planned: RunPlan, place: Path) -> bool:
     compared with the real costs.
     """
     first, generation = planned.runs[0], planned.generation
-    authors = first.generation.authors if generation else ""
-    models = first.models or any(suite.shown.models for suite in planned.suites) or authors
-    if not models or first.calls == "replay":
+    asked = first.models_file or planned.authors or any(suite.shown.models_file for suite in planned.suites)
+    if not asked or first.calls == "replay":
         return first.confirm_cost
     writing = generation.estimate() if generation else None
-    estimates = _estimates(planned, place) if first.models else []
+    estimates = _estimates(planned, place) if first.models_file else []
     shown: dict[str, Priced] = {
         **({"conversations": writing} if writing else {}),
-        **{label(parameters): estimated for parameters, estimated in estimates},
+        **{run.label: estimated for run, estimated in estimates},
         **{title: estimated for suite in planned.suites for title, estimated in suite.estimates().items()},
     }
 
     def check_keys() -> None:
         if writing and generation:
             generation.config.check_keys()
-        for parameters in planned.runs:
-            ensure_keys(parameters)
+        for run in planned.runs:
+            ensure_keys(run)
 
     confirmed = confirm_calls(shown, check_keys, first.confirm_cost)
-    for parameters, estimated in estimates:
-        save_estimate(estimated, parameters)
+    for run, estimated in estimates:
+        save_estimate(estimated, run)
     return confirmed
 
 
-def _estimates(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estimate]]:
+def _estimates(planned: RunPlan, place: Path) -> list[tuple[Run, Estimate]]:
     """Estimate the calls of each tier and backbone."""
     data: Path | str = planned.runs[0].data
     missing: Mapping[Size, int] = {}
     if planned.generation:
         missing, data = planned.generation.stood_in(place)
-    estimates: list[tuple[RunParameters, Estimate]] = []
+    estimates: list[tuple[Run, Estimate]] = []
     counted: set[Size] = set()
-    for parameters in planned.runs:
-        here = parameters.model_copy(update={"data": str(data)})
+    for run in planned.runs:
+        here = run.model_copy(update={"data": str(data)})
         estimated = estimate(here, arms_of(here, experiments(here)))
         # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
-        if parameters.size in counted and parameters.calls != "refresh":
+        if run.size in counted and run.calls != "refresh":
             estimated = estimated.without_memory()
-        counted.add(parameters.size)
-        unwritten = missing.get(parameters.size, 0)
-        if unwritten and parameters.generation.authors:
+        counted.add(run.size)
+        unwritten = missing.get(run.size, 0)
+        if unwritten and planned.authors:
             note = (
                 f"{count(unwritten, 'conversation')} not written yet: counted on those that the {OFFLINE_NAME}, writes "
                 "from the same seed (on another domain where it lacks theirs); what models write will be longer or "
                 "shorter."
             )
             estimated = estimated.model_copy(update={"warnings": (*estimated.warnings, note)})
-        estimates.append((parameters, estimated))
+        estimates.append((run, estimated))
     return estimates

@@ -11,12 +11,13 @@ from typing import Any
 from beam_run.executing import FIELD_PART, SUITE_NOTEBOOKS, parameter_cell
 from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import arms_of
-from beamlib.evaluate.calling import PUBLISHED, TRIALS, run_subdir
+from beamlib.evaluate.beam_records import Evaluation
 from beamlib.files import make_folder, sha256, to_json
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import OF_GENERATION, RunParameters
+from beamlib.params import OF_GENERATION
 from beamlib.places import ROOT
 from beamlib.report.workspace import Workspace, finished_conversations, of_run, open_workspace, parse_cell
+from beamlib.run import PUBLISHED, TRIALS, Run
 
 _WITHOUT_EFFECT = frozenset({"run", "workers", "calls", "confirm_cost", "backbone"})
 """Parameters that change no number of a notebook; the part of the run folder is named after the backbone."""
@@ -33,6 +34,7 @@ def begin(values: Mapping[str, Any], notebook: str = "", *experiments: str) -> W
     """
     register_packages()
     work = open_workspace(values)
+    work.evaluate = _evaluate
     if not work.run.resolve().is_relative_to(ROOT) and not work.run.resolve().is_relative_to(Path.cwd()):
         print(f"run folder: {work.run.resolve()}")
     work.parameters = _of_trial(work.parameters, notebook)
@@ -42,7 +44,13 @@ def begin(values: Mapping[str, Any], notebook: str = "", *experiments: str) -> W
     return work
 
 
-def _of_trial(parameters: RunParameters, notebook: str) -> RunParameters:
+def _evaluate(run: Run, experiment: str) -> Evaluation:
+    from beamlib.evaluate.run import evaluate_experiment  # whoever only looks at what is on file runs no runner
+
+    return evaluate_experiment(run, experiment)
+
+
+def _of_trial(parameters: Run, notebook: str) -> Run:
     """Return parameters that write to a trial's folder where they differ from those of the run's copy of `notebook`.
 
     A trial reads the conversations of the run unless it changes how they are generated, and begins with a copy of the
@@ -51,18 +59,18 @@ def _of_trial(parameters: RunParameters, notebook: str) -> RunParameters:
     run = Path(parameters.run)
     if not notebook or not (run / "notebooks").is_dir():
         return parameters
-    copies = (run / "notebooks" / part / f"{notebook}.ipynb" for part in (run_subdir(parameters), *_NO_TIER))
+    copies = (run / "notebooks" / part / f"{notebook}.ipynb" for part in (parameters.part, *_NO_TIER))
     copy = next((path for path in copies if path.exists()), None)
     if copy is None:
         return parameters
-    ours, theirs = _with_effect(parameters), _with_effect(parse_cell(parameter_cell(copy)))
+    ours, theirs = _with_effect(parameters), _with_effect(Run.of(parse_cell(parameter_cell(copy))))
     if not parameters.data and not parameters.conversations:
         theirs["conversations"] = 0  # as many as the run has
     changes = {name: value for name, value in ours.items() if value != theirs[name]}
     if not changes:
         return parameters
     trial = run / TRIALS / f"{notebook}-{sha256(to_json(changes))[:8]}"
-    changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+    changed = ", ".join(f"{name}={parameters.given[name]!r}" for name in changes)
     print(f"a trial, as the run has other values of: {changed}; written to {trial.as_posix()}, the run stays as it is")
     if parameters.models:
         _copy_calls(run / "calls", trial / "calls")
@@ -76,10 +84,15 @@ def _of_trial(parameters: RunParameters, notebook: str) -> RunParameters:
 _NO_TIER = (PUBLISHED, FIELD_PART, *SUITE_NOTEBOOKS)
 
 
-def _with_effect(parameters: RunParameters) -> dict[str, Any]:
-    """Return the values that a notebook's numbers rest on; the run's own conversations are its usual data."""
-    values = {name: value for name, value in parameters.flat().items() if name not in _WITHOUT_EFFECT}
-    return values | ({"data": ""} if parameters.data == parameters.generated.as_posix() else {})
+def _with_effect(run: Run) -> dict[str, Any]:
+    """Return the values that a notebook's numbers rest on; the run's own conversations are its usual data.
+
+    Models and prompts count by their content: the run's copy of a notebook names the files that the run kept.
+    """
+    values = {name: value for name, value in run.given.flat().items() if name not in _WITHOUT_EFFECT}
+    values["models"] = run.models_file.model_dump(mode="json") if run.models_file else ""
+    values["prompts"] = run.prompt_files.hashes(run.prompt_files.overridden)
+    return values | ({"data": ""} if run.data == run.generated.as_posix() else {})
 
 
 def _copy_calls(stores: Path, target: Path) -> None:
@@ -94,14 +107,14 @@ def _copy_calls(stores: Path, target: Path) -> None:
             unfinished.replace(copy)
 
 
-def _with_conversations(parameters: RunParameters) -> RunParameters:
+def _with_conversations(parameters: Run) -> Run:
     if parameters.data:
         return parameters
     parameters = of_run(parameters)
     if finished_conversations(parameters) < parameters.conversations:
-        from beam_generate.of_run import GenerationOfRun
+        from beam_generate.of_run import GenerationOfRun, config_of
 
-        generation = GenerationOfRun([parameters], {parameters.size: parameters.conversations})
+        generation = GenerationOfRun([parameters], {parameters.size: parameters.conversations}, config_of(parameters))
         if costs := generation.estimate():
             print(costs.render())
         generation.make()
@@ -109,10 +122,10 @@ def _with_conversations(parameters: RunParameters) -> RunParameters:
 
 
 def _print_estimate(work: Workspace, *experiments: str) -> None:
-    if not work.parameters.models:
+    if not work.parameters.models_file:
         print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
         return
-    from beam_run.estimate import estimate
+    from beamlib.commands.estimate import estimate
 
     print(estimate(work.parameters, arms_of(work.parameters, experiments), quiet=True).render())
     work.say_unconfirmed()

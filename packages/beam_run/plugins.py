@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from beamlib.plugins import NeuralModels, Plugins, register
+from beamlib.plugins import NeuralModels, OfflineAuthors, Plugins, register
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from beamlib.evaluate.arms import Arm
-    from beamlib.evaluate.calling import ResolvedParameters
+    from beamlib.llm.endpoints import ModelsFile
     from beamlib.llm.model import Model, ModelRoles
     from beamlib.memory.protocol import Memory
+    from beamlib.run import Run
+
+
+MEMORIES = ("beam_memories.by_name", "beam_memories.evolving")
+"""Whose modules declare memories."""
 
 
 def _model() -> Model:
@@ -24,13 +29,19 @@ def _model() -> Model:
     return OfflineModel()
 
 
+def _authors() -> OfflineAuthors:
+    from beam_offline.author import author  # its packages take a second to import
+
+    return author
+
+
 def _judge_error() -> str:
     from beam_offline.judge_error import stated_error
 
     return stated_error()
 
 
-def _open_memory(arm: Arm, parameters: ResolvedParameters, roles: ModelRoles) -> AbstractContextManager[Memory]:
+def _open_memory(arm: Arm, parameters: Run, roles: ModelRoles) -> AbstractContextManager[Memory]:
     from beam_memories.own_memory import open_memory
 
     return open_memory(arm, parameters, roles)
@@ -40,6 +51,24 @@ def _identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
     from beam_memories.programs import identify_memory
 
     return identify_memory(target)
+
+
+def _memory_place(given: str) -> str:
+    from beam_memories.programs import memory_place
+
+    return memory_place(given)
+
+
+def _available_memories(memory: str, seconds: float, models: ModelsFile | None = None, *, alone: bool = True) -> str:
+    from beam_memories.own_memory import available_memories
+
+    return available_memories(memory, seconds, models, alone=alone)
+
+
+def _name_memory(target: str) -> str | None:
+    from beam_memories.own_memory import greeted_name
+
+    return greeted_name(target)
 
 
 def _neural() -> NeuralModels:
@@ -53,9 +82,14 @@ def register_packages() -> None:
     register(
         Plugins(
             model=_model,
+            authors=_authors,
             judge_error=_judge_error,
             open_memory=_open_memory,
+            memory_place=_memory_place,
+            available_memories=_available_memories,
             identify_memory=_identify_memory,
+            name_memory=_name_memory,
+            memories=MEMORIES,
             neural=_neural,
         )
     )

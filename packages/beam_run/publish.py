@@ -8,12 +8,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
+
 from beam_memories.transformer import HUB_NAME, HUB_OFFLINE
 from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import (
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import (
     CLAIMED,
+    FROM_ARCHIVE,
     RECORDS,
     Manifest,
     differing_claim,
@@ -21,16 +25,16 @@ from beamlib.evaluate.arm_folder import (
     read_manifest,
     recorded_parameters,
 )
-from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import run_path, run_subdir
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
-from beamlib.files import make_folder, sha256_of_file, temporary_folder, to_json
+from beamlib.files import make_folder, read_json, sha256_of_file, temporary_folder, to_json, write_text
 from beamlib.llm.call_store import CallStore
-from beamlib.llm.endpoints import MODELS, key_variables
+from beamlib.llm.endpoints import MODELS, key_variables, load_models
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import ADAPTERS, RunParameters, parse_parameters
+from beamlib.memory.declared import named_memories
+from beamlib.params import parse_parameters
+from beamlib.run import Run
 from beamlib.settings import HYBRID_BEAM_REMOVED
 
 
@@ -39,7 +43,7 @@ def publish(run: Path, archive: Path) -> str:
 
     The offline stand-in's replies are not stored: `verify` computes them again.
     """
-    used = key_variables(*run.rglob(MODELS))
+    used = key_variables(*(path for path in run.rglob(MODELS) if not _from_archive(run, path.parent)))
     searched = refuse_keys(run.rglob("*"), used)
     extra: dict[str, Path] = {}
     offline = False
@@ -110,6 +114,25 @@ def verify(archive: Path, data: Path | None) -> str:
     return "\n".join([f"{archive}: every hash agrees; {described(summary)}", *lines])
 
 
+def _from_archive(run: Path, part: Path) -> bool:
+    """Tell whether all of a part came from an archive: its models file may name any variable."""
+    listed = read_json(run / FROM_ARCHIVE) if (run / FROM_ARCHIVE).exists() else {}
+    manifests = [path.relative_to(run).as_posix() for path in part.glob("*/manifest.json")]
+    return bool(manifests) and all(name in listed for name in manifests)
+
+
+def _keyless(models: Path) -> Path:
+    """Take the names of keys' variables out of an unpacked models file: a replay has no use for a key."""
+    values = load_models(models).model_dump(mode="json", exclude_unset=True)
+    readers = list(values["readers"].values())
+    overrides = [own for reader in readers for own in reader.get("methods", {}).values()]
+    roles = [values[role] for role in values if role not in ("readers", "authors") and values[role]]
+    for endpoint in (*readers, *overrides, *roles, *values.get("authors", {}).values()):
+        endpoint.pop("key_variable", None)
+    write_text(models, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+    return models
+
+
 @contextmanager
 def _nothing_fetched() -> Iterator[None]:
     """Keep encoders from being downloaded, in worker processes too."""
@@ -151,15 +174,11 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
     judged = 0
     for group in groups.values():
         first = next(iter(group.values()))
-        parameters = _parameters(part, replay, data, first)
-        _same_conversations(parameters, first, f"{part}/{first.arm}")
-        replayed_run = evaluate(
-            parameters, [Arm.model_validate(manifest.settings["arm"]) for manifest in group.values()]
-        )
+        run = _run(part, replay, data, first)
+        _same_conversations(run, first, f"{part}/{first.arm}")
+        replayed_run = evaluate(run, [Arm.model_validate(manifest.settings["arm"]) for manifest in group.values()])
         for folder, manifest in group.items():
-            _compare(
-                manifest, replayed_run.manifests[manifest.arm], folder, run_path(replayed_run.parameters, manifest.arm)
-            )
+            _compare(manifest, replayed_run.manifests[manifest.arm], folder, run.path(manifest.arm))
         judged += sum(len(judgements) for judgements in replayed_run.judgements.values())
     readers = " | ".join(dict.fromkeys(manifest.reader for manifest in replayable.values()))
     line = f"{part.name}: {len(replayable)} methods replayed, {judged:,} answers and judgements, all as published"
@@ -193,13 +212,13 @@ def _claims(
 def _why_not_replayed(published: Manifest) -> str:
     """Say why this version cannot replay an arm; empty if it can."""
     arm = published.settings["arm"]
-    if arm["target"] not in (None, *ADAPTERS):
+    if arm["target"] not in (None, *named_memories()):
         return "the user's own memory, whose code is in no archive"
     return HYBRID_BEAM_REMOVED if arm.get("retriever") == "hybrid-beam" else ""
 
 
-def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:
-    """Return the parameters that replay an arm: the published ones except paths, in replay mode."""
+def _run(part: Path, replay: Path, data: Path, published: Manifest) -> Run:
+    """Return the run that replays an arm: the published parameters except paths, in replay mode."""
     origin = f"{part}/{PARAMETERS}"
     recorded = kept_values(part / PARAMETERS)
     if recorded is None:
@@ -211,7 +230,7 @@ def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> Ru
         **recorded_parameters(published),
         "data": str(data),
         "run": str(replay),
-        "models": str(part / MODELS) if recorded.get("models") else "",
+        "models": str(_keyless(part / MODELS)) if recorded.get("models") else "",
         "prompts": str(part / "prompts") if recorded.get("prompts") else "",
         "calls": "replay",
         "conversations": len(published.conversations),
@@ -225,12 +244,13 @@ def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> Ru
                 f"{origin}: parameter '{name}' is {parameters[name]!r}, a folder of some machine; only a run "
                 "that names its models as the hub does can be replayed."
             )
-    if run_subdir(parameters) != part.name:
-        raise UserError(f"{origin}: its parameters are those of {run_subdir(parameters)}, not of {part.name}.")
-    return parameters
+    run = Run.of(parameters)
+    if run.part != part.name:
+        raise UserError(f"{origin}: its parameters are those of {run.part}, not of {part.name}.")
+    return run
 
 
-def _same_conversations(parameters: RunParameters, published: Manifest, where: str) -> None:
+def _same_conversations(parameters: Run, published: Manifest, where: str) -> None:
     expected = published.conversations.keys() | published.left_out.keys()
     sources = find_conversations(Path(parameters.data), [parameters.size])[: len(expected)]
     if {source.id for source in sources} != expected:

@@ -12,16 +12,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from beam_run.estimate import estimate_plan
+from beamlib.commands.estimate import estimate_plan
 from beamlib.confirmation import Priced
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import Task, TaskPlan
-from beamlib.llm.endpoints import EMBEDDING
+from beamlib.llm.endpoints import EMBEDDING, ModelsFile
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import RunParameters, load_parameters
+from beamlib.params import load_parameters
 from beamlib.places import PARAMS, ROOT
+from beamlib.run import Run
 
 if TYPE_CHECKING:
     from beamlib.report.workspace import Workspace
@@ -40,8 +40,8 @@ class _Study(Protocol):
     def check_data(self, place: Path) -> None:
         """Read all data at a place; a `UserError` where they are wrong, or too few to be shown."""
 
-    def shown_plans(self, parameters: RunParameters) -> Mapping[str, TaskPlan]:
-        """What is asked about the data that the parameters name, by variant."""
+    def shown_plans(self, run: Run) -> Mapping[str, TaskPlan]:
+        """What is asked about the data that the run names, by variant."""
 
 
 def study_of(name: str) -> _Study:
@@ -71,7 +71,7 @@ class Suite:
     """
 
     name: str
-    parameters: Sequence[RunParameters]
+    runs: Sequence[Run]
     settings: Mapping[str, Any]
 
     @property
@@ -85,9 +85,9 @@ class Suite:
         return study_of(self.name).NOTEBOOK
 
     @property
-    def shown(self) -> RunParameters:
-        """The parameters of the notebook."""
-        return self.parameters[0]
+    def shown(self) -> Run:
+        """The run of the notebook."""
+        return self.runs[0]
 
     @property
     def announcement(self) -> str:
@@ -98,21 +98,34 @@ class Suite:
 
     def estimates(self) -> Mapping[str, Priced]:
         """What each backbone would be asked, under a title; nothing is called."""
-        return _estimates(self.name, self.parameters) if self.shown.models else {}
+        return _estimates(self.name, self.runs) if self.shown.models else {}
 
-    def agreed(self, changes: Mapping[str, Any]) -> Suite:
-        """With `changes` of the parameters once there is a yes, where models are asked."""
-        return replace(
-            self, parameters=[one.model_copy(update=changes) if one.models else one for one in self.parameters]
-        )
+    def agreed(self, confirmed: bool, models: str = "") -> Suite:
+        """Apply the user's confirmation where models are asked."""
+        runs = [with_consent(run, confirmed, models) if run.models_file else run for run in self.runs]
+        return replace(self, runs=runs)
 
-    def ask(self) -> None:
-        """Ask the models what the notebook shows, in all backbones; what is on file is not asked again."""
-        study = study_of(self.name)
-        for parameters in self.parameters if self.shown.models else ():
-            for plan in study.shown_plans(parameters).values():
+    def ask(self) -> list[str]:
+        """Ask the models what the notebook shows, in all backbones; what is on file is not asked again.
+
+        Returns:
+            The arms of which every answer failed.
+        """
+        study, failed = study_of(self.name), list[str]()
+        for run in self.runs if self.shown.models_file else ():
+            for plan in study.shown_plans(run).values():
                 run_task(plan, command=_command(plan, self.settings))
                 plan.task.finish(plan)
+                failed += plan.without_answer()
+        return failed
+
+
+def with_consent(run: Run, confirmed: bool, models: str = "") -> Run:
+    """Apply the user's confirmation to a run; `models` is where a models file of `--base-url` was saved."""
+    if not models:
+        return run.model_copy(update={"confirm_cost": confirmed})
+    authors = {"authors": models} if run.generation.authors == run.given.models else {}
+    return run.moved(models=models).model_copy(update={"confirm_cost": confirmed, **authors})
 
 
 def announce(work: Workspace, name: str) -> None:
@@ -130,33 +143,33 @@ def announce(work: Workspace, name: str) -> None:
     work.say_unconfirmed()
 
 
-def _estimates(name: str, backbones: Sequence[RunParameters]) -> dict[str, Priced]:
+def _estimates(name: str, runs: Sequence[Run]) -> dict[str, Priced]:
     study = study_of(name)
     found: dict[str, Priced] = {}
-    for place, parameters in enumerate(backbones):
-        for variant, plan in study.shown_plans(parameters).items():
+    for place, run in enumerate(runs):
+        for variant, plan in study.shown_plans(run).items():
             estimated = estimate_plan(plan, quiet=True)
-            title = " · ".join(filter(None, [study.TASK.title, variant, resolved(parameters).backbone]))
+            title = " · ".join(filter(None, [study.TASK.title, variant, run.backbone]))
             # What a memory reads does not depend on the backbone.
-            found[title] = estimated.without_memory() if place and parameters.calls != "refresh" else estimated
+            found[title] = estimated.without_memory() if place and run.calls != "refresh" else estimated
     return found
 
 
 def _command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
     """The shell command that records what a replay misses."""
-    from beam_run.task_options import TaskOptions, task_recording_command
+    from beamlib.commands.task_runs import TaskOptions, task_recording_command
 
-    parameters, variant = plan.parameters, getattr(plan.task, "variant", "")
+    given, variant = plan.run.given, getattr(plan.task, "variant", "")
     options = TaskOptions(
-        data=Path(parameters[plan.task.name]),
-        folder=Path(parameters.run),
+        data=Path(given[plan.task.parameter]),
+        folder=plan.run.folder,
         variant=variant,
         arms=list(plan.arms),
-        models=parameters.models,
-        backbone=parameters.backbone,
-        memory=parameters.own_memory,
-        prompts=Path(parameters.prompts) if parameters.prompts else None,
-        most=parameters.conversations,
+        models=given.models,
+        backbone=given.backbone,
+        memory=given.own_memory,
+        prompts=Path(given.prompts) if given.prompts else None,
+        most=given.conversations,
         settings=settings,
     )
     return task_recording_command(plan.task, "run", options)
@@ -169,6 +182,7 @@ def suite_of_run(
     ask: bool,
     backbones: Sequence[str],
     places: Mapping[str, str],
+    models: ModelsFile | None,
     settings: Mapping[str, Any],
     shared: Mapping[str, Any],
 ) -> Suite:
@@ -177,11 +191,11 @@ def suite_of_run(
     The models file of `places` is asked only with `ask`; else the stand-in answers. `shared` are the parameters that
     options of their own set.
     """
-    asked = ask and bool(places["models"])
+    asked = ask and models is not None
     common = {**settings, **places, **shared, "data": "", name: folder}
     common |= {} if asked else {"models": "", "calls": "record"}
     if not asked and common.get("encoder") == EMBEDDING:
         del common["encoder"]  # the stand-in has no such role
     names = (list(backbones) if asked else []) or [""]
-    found = [load_parameters(PARAMS / "100k.yaml", **{**common, "backbone": backbone}) for backbone in names]
-    return Suite(name, found, settings)
+    chosen = [load_parameters(PARAMS / "100k.yaml", **{**common, "backbone": backbone}) for backbone in names]
+    return Suite(name, [Run.of(parameters, models if asked else None) for parameters in chosen], settings)

@@ -13,8 +13,6 @@ from textwrap import shorten
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_run.cost_table import costs_in_words
-from beam_run.estimate import start_estimate
 from beam_run.executing import (
     EVALUATION,
     FIELD_NOTEBOOKS,
@@ -27,21 +25,24 @@ from beam_run.executing import (
     execute_all,
     preflight,
 )
-from beam_run.job import MainJob, RunPlan, confirm, label, plan
+from beam_run.job import MainJob, RunPlan, confirm, plan
+from beamlib.commands.cost_table import costs_in_words
+from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
-from beamlib.evaluate.calling import PUBLISHED, endpoints, resolved, run_subdir
-from beamlib.evaluate.kept_settings import keep_settings
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.configuration import configuration_of_run
+from beamlib.evaluate.kept_settings import keep_settings, kept_files
+from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.task import refuse_unscored
 from beamlib.files import temporary_folder
-from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
-from beamlib.params import ADAPTERS, EVOLVING, RunParameters, listed_memories, load_parameters
+from beamlib.params import RunParameters, only_named
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
+from beamlib.run import PUBLISHED
 from beamlib.scoring.scores import score_run, unscored_reasons
 from beamlib.text import count
 
@@ -59,22 +60,21 @@ def run(job: MainJob, step: str = "") -> None:
     with temporary_folder("beamlib-run-all-") as place:
         planned = plan(job, place)
         _announce(job, planned)
-        changes: dict[str, object] = {"confirm_cost": confirm(planned, place)}
-        if job.endpoints.base_url:
-            changes["models"] = job.endpoints.path(planned.folder)
-            if planned.runs[0].generation.authors == planned.runs[0].models:
-                changes["authors"] = changes["models"]
-    planned = planned.agreed(changes)
-    first, suites = planned.runs[0], [suite.shown.models for suite in planned.suites]
-    with guard_run(planned.folder, first.models, first.generation.authors, *suites):
+        confirmed = confirm(planned, place)
+        models = planned.runs[0].models_file
+        saved = str(models.save(planned.folder)) if models and job.endpoints.base_url else ""
+    planned = planned.agreed(confirmed, saved)
+    unscored: list[str] = []
+    with guard_run(planned.folder, models, planned.authors, calls=planned.runs[0].calls):
         for name, work in STEPS.items():
             if step in ("", name):
-                work(job, planned)
+                unscored += work(job, planned) or ()
+    refuse_unscored(unscored, planned.folder)
 
 
 def _announce(job: MainJob, planned: RunPlan) -> None:
     """Print the steps of the plan and who is called in each."""
-    configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in planned.runs)
+    configurations = dict.fromkeys(map(configuration_of_run, planned.runs))
     console.print(
         Text("Main job", "bold"), f"into {from_root(planned.folder)}/, configuration: {' | '.join(configurations)}"
     )
@@ -83,7 +83,7 @@ def _announce(job: MainJob, planned: RunPlan) -> None:
     if planned.runs[0].generation.authors and not planned.generated:
         where = planned.runs[0].data
         console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
-    if not {*EVOLVING, *ADAPTERS}.issuperset(listed_memories(planned.runs[0].own_memory)):
+    if not only_named(planned.runs[0].own_memory):
         console.print("     the estimate does not include calls of your own memory; --max-cost bounds them")
     for line in preflight(PARAMS):
         console.print(f"     parameters {line}", style="dim")
@@ -93,12 +93,12 @@ def _to_do(job: MainJob, planned: RunPlan) -> Iterator[str]:
     if planned.generation:
         what = ", ".join(f"{number} of {size}" for size, number in planned.conversations.items())
         yield f"generate conversations, written by {planned.generation.config.names}: {what}"
-    for parameters in planned.runs:
-        available = planned.conversations[parameters.size]
+    for run in planned.runs:
+        available = planned.conversations[run.size]
         counted = count(min(available, job.conversations or available), "conversation")
-        roles = endpoints(parameters)
+        roles = run.endpoints
         by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
-        yield f"{label(parameters)}: {counted}, all memories answer and are judged ({by})"
+        yield f"{run.label}: {counted}, all memories answer and are judged ({by})"
     yield from (suite.announcement for suite in planned.suites)
     others = ", ".join(suite.title for suite in planned.suites)
     yield f"{len(_notebooks_of(planned))} notebooks: published values, each tier, {others}; figures and page"
@@ -109,8 +109,8 @@ def conversations(job: MainJob, planned: RunPlan) -> None:
     if planned.generation is None:
         console.print(f"  conversations of {planned.runs[0].data}: none is written")
         return
-    if authors := planned.runs[0].generation.authors:
-        load_models(Path(authors)).save(planned.folder / "authors")
+    if planned.authors:
+        planned.authors.save(planned.folder / "authors")
     started = time.monotonic()
     new, all_of_them = planned.generation.make()
     took = f"{time.monotonic() - started:.0f} s"
@@ -118,30 +118,48 @@ def conversations(job: MainJob, planned: RunPlan) -> None:
     console.print(f"  generated {new} of {all_of_them} conversations in {took}{there}")
 
 
-def evaluation(job: MainJob, planned: RunPlan) -> None:
-    """Answer and judge each tier with all memories, then evaluate the other benchmarks."""
+def evaluation(job: MainJob, planned: RunPlan) -> list[str]:
+    """Answer and judge each tier with all memories, then evaluate the other benchmarks.
+
+    Returns:
+        The arms that were asked and have no scored answer, with the tier or benchmark.
+    """
+    unscored: list[str] = []
     with one_cluster():
-        for parameters in planned.runs:
-            console.print(f"\n{label(parameters)}", style="bold")
+        for run in planned.runs:
+            console.print(f"\n{run.label}", style="bold")
             started = time.monotonic()
-            start_estimate(parameters)
-            evaluated = evaluate(parameters, arms_of(parameters, experiments(parameters)))
-            keep_settings(resolved(parameters))
-            if parameters.models and (costs := costs_in_words(parameters)):
+            start_estimate(run)
+            evaluated = evaluate(run, arms_of(run, experiments(run)))
+            keep_settings(run)
+            if run.models_file and (costs := costs_in_words(run)):
                 print(costs)
             seconds = f"{time.monotonic() - started:.0f} s"
-            console.print(f"  answered and judged in {seconds} (what was on file is not redone)")
+            failed = without_score(evaluated)
+            unscored += [f"{run.label}, {name}" for name in failed]
+            outcome = f"no scored answer of {', '.join(failed)}, after" if failed else "answered and judged in"
+            console.print(f"  {outcome} {seconds} (what was on file is not redone)")
             for line in unscored_lines(evaluated):
                 console.print(f"  {line}", style="red", markup=False)
     for suite in planned.suites:
-        suite.ask()
+        unscored += [f"{suite.title}, {name}" for name in suite.ask()]
+    return unscored
+
+
+def without_score(evaluated: Evaluation) -> list[str]:
+    """Name the arms of which every question that was asked is unscored."""
+    return [
+        name
+        for name, judgements in evaluated.judgements.items()
+        if (scores := score_run(judgements, evaluated.run.judging.protocol)).size and (scores["unscored"] != "").all()
+    ]
 
 
 def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
     """Yield a line for each arm with unscored answers, how many and why, examples, and other doubts."""
     examples: dict[str, None] = {}
     for name, judgements in evaluated.judgements.items():
-        scores = score_run(judgements, evaluated.parameters.judging.protocol)
+        scores = score_run(judgements, evaluated.run.judging.protocol)
         if reasons := unscored_reasons(scores):
             why = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
             examples[shorten(str(scores.loc[scores["unscored"] != "", "unscored"].iloc[0]), 300)] = None
@@ -154,15 +172,19 @@ def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
 def _notebooks_of(planned: RunPlan) -> list[Work]:
     """List all notebooks of the run: on published values, on each tier, on the other benchmarks."""
     folder = planned.folder / "notebooks"
-    protocol = planned.runs[0].judging.protocol
-    published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=protocol)
+    published = planned.published
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
     work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER_NOTEBOOKS]
     work += [(name, _shown(published), folder / FIELD_PART) for name in FIELD_NOTEBOOKS]
     work += [
-        (name, _shown(parameters), folder / run_subdir(parameters)) for parameters in planned.runs for name in names
+        (name, _shown(run.given.model_copy(update=kept_files(run, run.path()))), folder / run.part)
+        for run in planned.runs
+        for name in names
     ]
-    return [*work, *((suite.notebook, _shown(suite.shown), folder / suite.name) for suite in planned.suites)]
+    for suite in planned.suites:
+        kept = kept_files(suite.shown, planned.folder / suite.name)
+        work.append((suite.notebook, _shown(suite.shown.given.model_copy(update=kept)), folder / suite.name))
+    return work
 
 
 def _shown(parameters: RunParameters) -> RunParameters:
@@ -174,8 +196,8 @@ def _shown(parameters: RunParameters) -> RunParameters:
 
 def notebooks(job: MainJob, planned: RunPlan) -> None:
     """Execute the notebooks concurrently; they do not depend on one another."""
-    for parameters in planned.runs if planned.generated else ():
-        _ensure_made(parameters.generated / parameters.size, "conversations")
+    for run in planned.runs if planned.generated else ():
+        _ensure_made(run.generated / run.size, "conversations")
     first = (*SUITE_NOTEBOOKS, *PAPER_NOTEBOOKS, MAIN_NOTEBOOK)  # the longest
     work = sorted(_notebooks_of(planned), key=lambda item: first.index(item[0]) if item[0] in first else len(first))
     started = time.monotonic()
@@ -196,12 +218,12 @@ def page(job: MainJob, planned: RunPlan) -> None:
     """Join the tiers' tables and figures and write the page."""
     from beam_run.together import put_together  # with pandas and matplotlib, which no other step needs
 
-    for parameters in planned.runs:
-        _ensure_made(planned.folder / "tables" / run_subdir(parameters) / "table1_main_results.csv", "notebooks")
+    for run in planned.runs:
+        _ensure_made(planned.folder / "tables" / run.part / "table1_main_results.csv", "notebooks")
     put_together(job.name, planned)
 
 
-STEPS: Mapping[str, Callable[[MainJob, RunPlan], None]] = {
+STEPS: Mapping[str, Callable[[MainJob, RunPlan], list[str] | None]] = {
     "conversations": conversations,
     "evaluate": evaluation,
     "notebooks": notebooks,

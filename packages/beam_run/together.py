@@ -12,16 +12,16 @@ from rich.text import Text
 
 from beam_page.building import write_page
 from beam_page.run_folder import read_run
-from beam_run.arguments import check_run_name
 from beam_run.assembly import ALL, assemble_job
-from beam_run.job import RunPlan, label
+from beam_run.job import RunPlan
 from beam_run.paper import Paper
+from beamlib.commands.options import check_run_name
 from beamlib.confirmation import console
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import PUBLISHED, run_subdir
 from beamlib.places import ROOT, RUNS, from_root
 from beamlib.report.table import print_rows
 from beamlib.report.tables import NOTHING, with_interval
+from beamlib.run import PUBLISHED
 
 _SPREAD = ("low", "high", "conversations")
 
@@ -32,8 +32,8 @@ def put_together(name: str, planned: RunPlan) -> None:
     note = assemble_job(folder, planned.runs)
     for source in sorted((folder / "figures").glob("*/*")):
         _mirror(source, name)
-    parts = {label(one): run_subdir(one) for one in planned.runs}
-    summary = summary_rows(folder, parts, offline=not first.models)
+    parts = {run.label: run.part for run in planned.runs}
+    summary = summary_rows(folder, parts, offline=not first.models_file)
     run = read_run(folder, None if planned.generated else Path(first.data))
     written = write_page(run, protocol=first.judging.protocol, workers=first.workers, notes={ALL: note})
     console.print()

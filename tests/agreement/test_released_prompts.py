@@ -11,12 +11,12 @@ from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import resolved
 from beamlib.llm.model import Completion, ModelRoles, Prompt
 from beamlib.memory.budget import RESERVE_TOKENS, passage_tokens
 from beamlib.memory.full_context import FullContext
 from beamlib.memory.protocol import passage
 from beamlib.params import RunParameters, load_parameters
+from beamlib.run import Run
 
 
 class Listening:
@@ -35,7 +35,7 @@ class Listening:
 def asked(beam_data: Path, parameters: RunParameters) -> tuple[list[str], list[Prompt]]:
     """The questions of the first 100K conversation and the prompts that the long-context reader gets for them."""
     source = next(one for one in find_conversations(beam_data) if one.size == "100K")
-    parameters = resolved(parameters)
+    parameters = Run.of(parameters)
     loaded = load(source, parameters.treatment)
     reader = Listening()
     roster = ModelRoles(reader, reader, reader, reader, reader)

@@ -17,9 +17,9 @@ from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
-from beam_run.arguments import Endpoints
 from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITE_NOTEBOOKS
 from beam_run.job import MainJob, confirm, plan
+from beamlib.commands.options import Endpoints
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import load_parameters, usual_parameters
@@ -180,7 +180,7 @@ def test_the_yes_is_the_users(yes: bool, place: Path, tmp_path: Path, monkeypatc
     )
     planned = plan(job, tmp_path)
     assert {one.confirm_cost for one in planned.runs} == {yes}
-    assert {one.confirm_cost for one in planned.agreed({"confirm_cost": True}).suites[0].parameters} == {True}
+    assert {one.confirm_cost for one in planned.agreed(True).suites[0].runs} == {True}
 
 
 def at_a_terminal(answer: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -18,13 +18,13 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.answering import Questions, answer_arms, answer_questions, answers_to, ask_arm
 from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.jobs import AnswerJob, UnitWork, perform_job
 from beamlib.evaluate.judging import evidence_of
 from beamlib.llm.model import Completion, ModelRoles, Prompt, run
 from beamlib.memory import Memory, RetrievedContext
 from beamlib.params import load_parameters
 from beamlib.processes import process_pool
+from beamlib.run import Run
 from beamlib.scoring.judge import ToJudge, judge_answers
 
 CANARY = "zqcanary"
@@ -75,7 +75,7 @@ def leaks(recorder: Recorder) -> list[str]:
 
 
 def test_no_arm_shows_gold_to_a_model(poisoned: Loaded, repo_root: Path) -> None:
-    parameters = resolved(load_parameters(repo_root / "params/100k.yaml"))
+    parameters = Run.of(load_parameters(repo_root / "params/100k.yaml"))
     arms = arms_of(parameters, experiments(parameters))
     evidence, recorder = evidence_of(poisoned), Recorder()
     roles = ModelRoles.of(recorder)
@@ -101,7 +101,7 @@ class Leaky:
 
 
 def test_a_planted_leak_is_found(poisoned: Loaded, repo_root: Path) -> None:
-    parameters = resolved(load_parameters(repo_root / "params/100k.yaml"))
+    parameters = Run.of(load_parameters(repo_root / "params/100k.yaml"))
     memory: Memory = Leaky(poisoned.gold[poisoned.probes[0].id].rubric[0])
     memory.ingest(poisoned.conversation)
     recorder = Recorder()
@@ -178,7 +178,7 @@ def held() -> tuple[int, int]:
 
 
 def test_a_process_that_answers_holds_no_gold(poisoned: Loaded, repo_root: Path) -> None:
-    parameters = resolved(load_parameters(repo_root / "params/100k.yaml"))
+    parameters = Run.of(load_parameters(repo_root / "params/100k.yaml"))
     arms = (Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2))
     with process_pool(1) as pool:
         work = UnitWork(poisoned.conversation.id, Questions(poisoned.conversation, poisoned.probes), arms, 40)

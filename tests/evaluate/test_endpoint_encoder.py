@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 
 import beamlib
-from beam_run.costs import realised
-from beam_run.estimate import estimate
+from beamlib.commands.costs import realised
+from beamlib.commands.estimate import estimate
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.embedding_model import EMBED
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.spending import SpendingLimit, guard_run, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.footer import footer
+from beamlib.run import Run
 from scripted_server import Answer, ScriptedServer, error_body, near, vectors
 from steady_replies import one_endpoint, steady_reply
 
@@ -60,7 +62,7 @@ def test_a_run_is_estimated_paid_once_and_replayed(repo_root: Path, tmp_path: Pa
         first = evaluate(given, ARMS, quiet=True)
         texts = server.embedded
         assert len(texts) == len(set(texts)) > 100
-        (paid,) = [row for row in realised(given) if row.role == "embedding"]
+        (paid,) = [row for row in realised(Run.of(given)) if row.role == "embedding"]
         tokens = sum(len(text.split()) for text in texts)
         assert (paid.step, paid.calls, paid.input_tokens) == (EMBED, len(texts), tokens)
         assert paid.dollars == pytest.approx(tokens * PRICE / 1e6)
@@ -135,7 +137,7 @@ def test_the_limit_of_a_run_covers_its_vectors(repo_root: Path, tmp_path: Path) 
         try:
             with (
                 pytest.raises(SpendingLimit, match="embedding, encoder/embeddings"),
-                guard_run(Path(given.run), str(models)),
+                guard_run(Path(given.run), load_models(models)),
             ):
                 evaluate(given, ARMS[:1], quiet=True)
         finally:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import MANIFEST, read_answers, read_judgements, read_manifest
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import MANIFEST, read_answers, read_judgements, read_manifest
+from beamlib.evaluate.records import write_manifest
 from beamlib.evaluate.run import evaluate, plan_run
-from beamlib.evaluate.run_store import write_manifest
 from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import RunParameters, load_parameters
 
@@ -109,12 +109,12 @@ def test_a_failed_call_is_unscored_with_its_reason(parameters: RunParameters) ->
     from beamlib.data.loading import load
     from beamlib.data.sources import find_conversations
     from beamlib.evaluate.answering import answer_arms
-    from beamlib.evaluate.calling import resolved
     from beamlib.llm.model import ModelRoles
+    from beamlib.run import Run
 
     loaded = load(find_conversations(Path(parameters.data))[0])
     arms = [Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2)]
-    found = answer_arms(arms, loaded.conversation, loaded.probes, resolved(parameters), ModelRoles.of(Broken()), {})
+    found = answer_arms(arms, loaded.conversation, loaded.probes, Run.of(parameters), ModelRoles.of(Broken()), {})
     assert len(found) == 2
     for answers in found.values():
         assert len(answers) == 20
@@ -139,7 +139,7 @@ def test_one_conversation_in_two_processes_gives_the_same_bytes(parameters: RunP
     one = parameters.model_copy(update={"conversations": 1})
     two = one.model_copy(update={"run": str(tmp_path / "other"), "workers": 2})
     plan = plan_run(two, (*ARMS, light), quiet=True)
-    rounds = plan.task.answer_jobs(plan.answering, plan.parameters, "")
+    rounds = plan.task.answer_jobs(plan.answering, plan.run, "")
     assert [[[arm.memory for arm in job.work[0].arms] for job in jobs] for jobs in rounds] == [
         [["none", "rag"], ["light"]],
         [["oracle"]],

@@ -22,12 +22,13 @@ import beamlib
 from beam_run.steps import unscored_lines
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, arms_of
-from beamlib.evaluate.calling import recording_command
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.run import evaluate, evaluate_experiment
 from beamlib.llm.model import Outcome
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results
+from beamlib.run import Run
 from scripted_server import Answer, Faults, ScriptedServer, completion
 from steady_replies import steady_reply
 
@@ -97,7 +98,7 @@ def test_an_endpoint_that_cuts_without_a_word_is_named(window: int, repo_root: P
         models = models_file(server, tmp_path / "models.yaml")
         chosen = parameters(repo_root, tmp_path / "run", models)
         evaluate(chosen, arms_of(chosen, ["main"]), quiet=True)
-    measured = results(chosen.model_copy(update={"calls": "replay"}), "main")
+    measured = results(evaluate_experiment(chosen.model_copy(update={"calls": "replay"}), "main"))
     warned = [line for line in measured.footer.lines() if "seems to cut long requests without a word" in line]
     assert warned == ([measured.evaluation.truncation] if window else [])
     assert warned == [line for line in unscored_lines(measured.evaluation) if "cut" in line]
@@ -130,8 +131,8 @@ def test_the_recording_command_asks_for_just_what_the_run_asked_for(repo_root: P
     (tmp_path / "mine.py").write_text("")
     changes = {"judge_repeats": 3, "budgets": [2, 4], "encoder": "BAAI/bge-small-en-v1.5", "strip_markers": False}
     options = {"conversations": 1, "own_memory": f"{tmp_path}/mine.py:Mine"}
-    made = parameters(repo_root, tmp_path / "run", tmp_path / "models.yaml", **changes, **options)
-    words = shlex.split(recording_command(made))
+    made = parameters(repo_root, tmp_path / "run", repo_root / "params/models.yaml", **changes, **options)
+    words = shlex.split(Run.of(made).recording_command)
     assert words[words.index("--conversations") + 1] == "1"
     assert words[words.index("--memory") + 1] == options["own_memory"]
     given = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
@@ -233,14 +234,15 @@ from beamlib.data.sources import find_conversations
 from beam_run.ending import ended_by_signals
 from beamlib.files import read_json, write_jsonl
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import open_models, resolved
+from beamlib.evaluate.calling import open_models
+from beamlib.run import Run
 from beamlib.evaluate.judging import work
 from beam_run.plugins import register_packages
 register_packages()
 
 def drive(file):
     values = read_json(Path(file))
-    parameters = resolved(parse_parameters(values["parameters"], "test"))
+    parameters = Run.of(parse_parameters(values["parameters"], "test"))
     arms = [Arm.model_validate(value) for value in values["arms"]]
     loaded = load(find_conversations(Path(parameters.data))[0], parameters.treatment)
     with open_models(parameters, loaded.conversation.id) as roster:

@@ -9,7 +9,7 @@ import pytest
 
 from beam_meme.episode_files import write_episodes
 from beam_meme.task import Meme
-from beam_run.task_options import TaskOptions, run_command, score_command
+from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
 from small_episodes import LOADED
 

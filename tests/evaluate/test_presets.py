@@ -14,19 +14,19 @@ import yaml
 
 import beamlib
 from beam_generate.of_run import config_of
-from beam_run.arguments import Endpoints
-from beam_run.estimate import estimate
 from beam_run.job import MainJob
 from beam_run.steps import run
+from beamlib.commands.estimate import estimate
+from beamlib.commands.options import Endpoints
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest
 from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.calling import endpoints, recording_command, resolved
-from beamlib.evaluate.configuration import stated, writing_configuration
+from beamlib.evaluate.beam_records import read_manifest
+from beamlib.evaluate.configuration import configuration_of, configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.footer import footer
+from beamlib.run import Run
 from commands import Call
 from scripted_server import ScriptedServer, body_text
 from steady_replies import steady_reply
@@ -49,7 +49,7 @@ def models_file(path: Path, base: str, **reader: Any) -> Path:
 
 
 def said(arms: tuple[Arm, ...], parameters: RunParameters) -> str:
-    return stated(configuration_of(arm, resolved(parameters)) for arm in arms)
+    return stated(configuration_of(arm, Run.of(parameters)) for arm in arms)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -64,25 +64,35 @@ def said(arms: tuple[Arm, ...], parameters: RunParameters) -> str:
 )
 def test_long_context_has_the_window_of_its_backbone(repo_root: Path, size: str, backbone: str, window: int) -> None:
     models = str(repo_root / "params/models.yaml")
-    found = resolved(loaded(repo_root, size, models=models, backbone=backbone))
+    found = Run.of(loaded(repo_root, size, models=models, backbone=backbone))
     reader = 32_768 if "qwen" in backbone else 131_072
     assert (found.context.full_context_window, found.context.reader_window) == (window, reader)
-    assert resolved(found).context.full_context_window == window
+    assert Run.of(found).context.full_context_window == window
     capped = loaded(repo_root, size, models=models, backbone=backbone, full_context_window=100_000)
-    assert resolved(capped).context.full_context_window == 100_000
+    assert Run.of(capped).context.full_context_window == 100_000
 
 
 def test_a_window_is_never_more_than_the_endpoint_has(repo_root: Path, tmp_path: Path) -> None:
     yarn = {"full-context": {"context_window": 40_000, "max_output_tokens": 5_024}, "light": {"context_window": 20_000}}
     models = models_file(tmp_path / "models.yaml", "http://127.0.0.1:9/v1", methods=yarn)
-    found = resolved(loaded(repo_root, models=str(models), full_context_window=60_000))
+    found = Run.of(loaded(repo_root, models=str(models), full_context_window=60_000))
     assert found.context.full_context_window == 36_000  # room for a reply of five thousand tokens is kept
     assert found.context.reader_window == 20_000  # RAG's as well, though it has more: both get the same
-    assert resolved(loaded(repo_root)).context.full_context_window == 131_072  # the stand-in's
+    assert Run.of(loaded(repo_root)).context.full_context_window == 131_072  # the stand-in's
     for value in (1, 1_999):
         with pytest.raises(UserError, match=r"full_context_window.*must be 0 for the backbone's own window") as caught:
             loaded(repo_root, full_context_window=value)
         assert "\n" not in str(caught.value)
+
+
+def test_a_method_is_the_name_of_a_memory(repo_root: Path, tmp_path: Path) -> None:
+    models = models_file(tmp_path / "models.yaml", "http://127.0.0.1:9/v1", methods={"wiki": {"context_window": 9_000}})
+    assert Run.of(loaded(repo_root, models=str(models))).reader_role("wiki") == "reader:wiki"
+    models = models_file(tmp_path / "models.yaml", "http://127.0.0.1:9/v1", methods={"long": {"context_window": 9_000}})
+    with pytest.raises(
+        UserError, match=r"readers\.\w+\.methods' names 'long', which is no memory; name one of none, full"
+    ):
+        Run.of(loaded(repo_root, models=str(models)))
 
 
 @pytest.mark.usefixtures("one_worker")
@@ -109,7 +119,7 @@ def test_each_method_asks_its_own_server_and_sends_no_limit(repo_root: Path, tmp
 
         calls = len(short.requests) + len(long.requests)
         models_file(models, short.base_url, methods={**yarn, "rag": {"concurrency": 3}, "light": {}})
-        assert "reader:light" not in endpoints(parameters)
+        assert "reader:light" not in Run.of(parameters).endpoints
         evaluate(parameters.model_copy(update={"run": str(tmp_path / "run")}), arms, quiet=True)
         assert len(short.requests) + len(long.requests) == calls  # equal requests are one call, whoever they are for
 
@@ -161,7 +171,7 @@ def test_a_configuration_is_told_from_the_values_in_force(repo_root: Path, tmp_p
         paper = loaded(repo_root, preset="paper", models=models, backbone=backbone)
         assert said(arms_of(paper, experiments(paper)), paper) == "paper"
     changed = paper.model_copy(update={"k": 15, "encoder": "tiny"})
-    assert configuration_of_run(changed) == "paper, but encoder=tiny, k=15"
+    assert configuration_of_run(Run.of(changed)) == "paper, but encoder=tiny, k=15"
     assert "paper, but models=offline stand-in" in said((NONE,), paper.model_copy(update={"models": ""}))
     other = models_file(tmp_path / "models.yaml", "http://127.0.0.1:9/v1")
     found = said((LIGHT,), paper.model_copy(update={"models": str(other), "backbone": ""}))
@@ -203,10 +213,10 @@ def test_a_footer_says_configuration_and_windows_as_of_the_last_run(repo_root: P
 
 def test_the_command_that_records_names_the_preset(repo_root: Path, tmp_path: Path) -> None:
     given = {"data": str(EXAMPLE), "run": "runs/mine", "encoder": "tiny"}
-    words = shlex.split(recording_command(loaded(repo_root, preset="paper", **given)))
+    words = shlex.split(Run.of(loaded(repo_root, preset="paper", **given)).recording_command)
     assert words[words.index("--preset") + 1] == "paper"
     assert [words[place + 1] for place, word in enumerate(words) if word == "--set"] == ["encoder=tiny"]
-    assert "--preset" not in recording_command(loaded(repo_root, models="m.yaml", **given))
+    assert "--preset" not in Run.of(loaded(repo_root, models="params/models.yaml", **given)).recording_command
 
 
 def test_the_models_of_a_preset_give_way_to_what_is_named(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from beam_offline import OfflineModel
+from beamlib.data.conversations import Conversation
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.ingest_cache import read_light
+from beamlib.evaluate.ingest_cache import read_shared
 from beamlib.evaluate.kept_settings import kept_values
 from beamlib.llm.model import ModelRoles
 from beamlib.memory.light import Light, LightSettings
@@ -32,7 +33,13 @@ def loaded(parameters: RunParameters) -> Loaded:
 
 
 def file_of(parameters: RunParameters, loaded: Loaded) -> Path:
-    return Path(parameters.run) / "readings/100k" / f"{loaded.conversation.id}.json"
+    return Path(parameters.run) / "readings/100k/light" / f"{loaded.conversation.id}.json"
+
+
+def read_light(
+    conversation: Conversation, settings: LightSettings, parameters: RunParameters, roster: ModelRoles
+) -> Light:
+    return read_shared(Light(roster.memory, settings, compressor=roster.compressor), conversation, parameters, roster)
 
 
 def recalled(light: Light, loaded: Loaded) -> list[object]:

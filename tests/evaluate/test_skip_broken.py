@@ -12,17 +12,17 @@ from beam_page.building import write_page
 from beam_page.run_folder import read_run
 from beam_run.cli import main
 from beam_run.publish import publish, verify
+from beamlib.commands.measuring import evidence_rows
 from beamlib.data.checked_json import Unreadable
-from beamlib.evaluate.arm_folder import read_manifest
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.beam_records import left_out, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
-from beamlib.evaluate.run import evaluate, left_out
+from beamlib.evaluate.run import evaluate, evaluate_experiment
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure
 from beamlib.report.results import results, score_folders
 from beamlib.report.tables import result_table
-from beamlib.scoring.measured import evidence_rows
+from beamlib.run import Run
 from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
@@ -65,7 +65,7 @@ def test_every_footer_names_and_counts_it(
     parameters: RunParameters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parameters = parameters.model_copy(update={"budgets": [2], "resamples": 100})
-    found = results(parameters, "budget")
+    found = results(evaluate_experiment(parameters, "budget"))
     assert found is not None
     assert LEFT_OUT in capsys.readouterr().err
     assert list(found.evaluation.loaded) == ["100K-1", "100K-3"]
@@ -77,7 +77,7 @@ def test_every_footer_names_and_counts_it(
         assert str(tmp_path) not in text
     assert LEFT_OUT in budget_figure(averages(found.summary), found.footer).get_label()
     part = Path(parameters.run) / "100k"
-    assert left_out(parameters).keys() == {"100K-2"}
+    assert left_out(Run.of(parameters)).keys() == {"100K-2"}
     assert LEFT_OUT in write_page(read_run(Path(parameters.run), Path(parameters.data)), claims=False).read_text()
     rows = score_folders(part, "paper")
     assert {row["left_out"] for row in rows} == {"100K-2"}
@@ -150,7 +150,7 @@ def test_a_published_run_is_replayed_without_what_it_left_out(
         changes = {"models": str(one_endpoint(server, tmp_path / "models.yaml")), "confirm_cost": True}
         parameters = parameters.model_copy(update=changes)
         evaluate(parameters, ARMS[:1], quiet=True)
-    keep_settings(resolved(parameters))
+    keep_settings(Run.of(parameters))
     archive = tmp_path / "run.tar.zst"
     publish(Path(parameters.run), archive)
     assert "1 methods replayed, 40 answers and judgements, all as published" in verify(archive, data)

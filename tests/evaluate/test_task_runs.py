@@ -22,7 +22,7 @@ from beam_meme.task import unit_of as episode_unit
 from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_memorycode.task import MEMORYCODE, dialogue_unit
-from beam_run.estimate import estimate_plan
+from beamlib.commands.estimate import estimate_plan
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import BEAM
@@ -135,7 +135,7 @@ def test_a_finished_run_redoes_nothing_and_what_was_touched_is_redone(
     path.write_text("".join(json.dumps(row, sort_keys=True, ensure_ascii=False) + "\n" for row in rows))
     touched = case.plan(parameters, data)
     assert pending(touched) == {(rows[0]["conversation_id"], one), (rows[-1]["conversation_id"], two)}
-    (plan.stores[two].folder / plan.stores[two].name).write_text("{")  # a manifest of no version
+    plan.stores[two].manifest_path.write_text("{")  # a manifest of no version
     touched = case.plan(parameters, data)
     assert pending(touched) == {(first, one), (first, two), (second, two)}
     case.run(parameters, data)
@@ -170,7 +170,7 @@ def test_processes_give_the_same_bytes_and_only_the_ceiling_is_handed_evidence(
 ) -> None:
     place = offline(case)
     plan = case.plan(case.parameters(tmp_path / "run"), place / "data")
-    rounds = case.task.answer_jobs(plan.task.merge_shared(plan.answering), plan.parameters, "")
+    rounds = case.task.answer_jobs(plan.task.merge_shared(plan.answering), plan.run, "")
     for number, jobs in enumerate(rounds):
         for job in jobs:
             memories = {case.task.memory(arm) for unit in job.work for arm in unit.arms}
@@ -192,7 +192,7 @@ def test_the_manifest_names_what_the_answers_rest_on(case: Case, offline: Callab
     assert manifest.models["reader"]["model"] == OFFLINE_NAME
     assert set(manifest.answers_sha256) == set(plan.units)
     assert {"retriever", "reader_window"} <= set(manifest.settings) | set(manifest.settings.get("arm") or {})
-    edited = json.loads((plan.stores[name].folder / plan.stores[name].name).read_text())
+    edited = json.loads(plan.stores[name].manifest_path.read_text())
     assert edited["sha256"] and edited["commit"]
 
 

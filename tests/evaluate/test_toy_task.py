@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
 
+from beamlib.commands.task_group import task_group
 from beamlib.data.conversations import Batch, Conversation, Message, Probe, Seed, Turn
 from beamlib.evaluate.answering import Questions, answer_questions
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.run_store import ConversationRecord
+from beamlib.evaluate.records import ConversationRecord
 from beamlib.evaluate.runner import plan_scoring, plan_task, run_task
 from beamlib.evaluate.task import Task, Unit, UnitSet
 from beamlib.files import sha256
@@ -43,9 +47,30 @@ class Doors(Task):
         return [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=1)]
 
     def tables(self, plan):
-        rows = [(arm, sum((plan.units[unit].gold[a.probe_id] in (a.text or "")) for a in answers) / len(answers))
+        rows = [(arm, f"{sum(plan.units[unit].gold[a.probe_id] in (a.text or '') for a in answers) / len(answers):.2f}")
                 for arm in plan.arms for unit, answers in plan.records(arm).items()]  # fmt: skip
         return {"codes": Table("Codes that were given", pd.DataFrame(rows, columns=["arm", "share"]), ())}
+
+
+def add_to(app, data):
+    """What the line of a benchmark in `beam_run.cli.COMMANDS` calls."""
+    app.add_typer(
+        task_group("doors", "Doors: codes of doors.", "none, rag", lambda place, variant: Doors()), name="doors"
+    )
+
+
+def test_a_new_benchmark_has_commands_by_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beamlib.places.ROOT", tmp_path)
+    app = typer.Typer()
+    app.command("other")(lambda: None)  # a single command would have no name
+    add_to(app, app)
+    for verb in ("run", "score", "report"):
+        done = CliRunner().invoke(
+            app, ["doors", verb, "--data", str(tmp_path / "data"), "--name", "mine"], catch_exceptions=False
+        )
+        assert done.exit_code == 0, done.output
+    assert "Codes that were given" in done.output and "rag-bm25-k1" in done.output
+    assert (tmp_path / "runs/mine/doors/offline/rag-bm25-k1/answers.jsonl").exists()
 
 
 def test_a_new_benchmark_is_one_task(repo_root: Path, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from beam_generate.titles import ask_titles, read_titles
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.conversation_record import origin
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.stored_model import Mode
 from beamlib.params import usual_parameters
@@ -59,7 +60,7 @@ def generate(models: Path, out: Path, **changes: object) -> None:
 
 def make(out: Path, models: Path, calls: Mode = "record", wanted: ConversationSpec = COMMISSION) -> list[bool]:
     """All stages in this process; whether each had anything to do."""
-    writing = GenerationConfig(models=str(models), confirmed=True, calls=calls, command="again")
+    writing = GenerationConfig(models=load_models(models), confirmed=True, calls=calls, command="again")
     return make_stages(wanted, out, writing)
 
 
@@ -122,7 +123,7 @@ def test_each_prompt_goes_to_the_model_of_its_role_with_the_limit_of_its_replies
         value["authors"]["narrator"]["max_output_tokens"] = 7_000
         models.write_text(json.dumps(value))
         writing = GenerationConfig(
-            models=str(models), confirmed=True, output_tokens=9_000, question_output_tokens=6_000
+            models=load_models(models), confirmed=True, output_tokens=9_000, question_output_tokens=6_000
         )
         make_plan_stage(COMMISSION, folder, writing)
         make_question_stage(folder, writing)
@@ -155,13 +156,13 @@ def test_titles_are_asked_for_after_a_yes_refined_and_taken(tmp_path: Path) -> N
     with ScriptedServer(lambda body: json.dumps(entries)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match="nothing was called: add --yes"):
-            ask_titles(path, "cooking", 2, replace(writing, models=str(models)))
+            ask_titles(path, "cooking", 2, replace(writing, models=load_models(models)), models)
         assert (server.requests, path.exists()) == ([], False)
-        writing = replace(writing, models=str(models), confirmed=True)
-        assert "2 title(s) of Cooking added" in ask_titles(path, "cooking", 2, writing)
+        writing = replace(writing, models=load_models(models), confirmed=True)
+        assert "2 title(s) of Cooking added" in ask_titles(path, "cooking", 2, writing, models)
         assert all(title in body_text(server.requests[0].body) for title in titles()["Cooking"])
         with pytest.raises(UserError, match=r"titles\.json: no title was added: .*no usable topic"):
-            ask_titles(path, "cooking", 2, writing)  # the file's own are used up by now
+            ask_titles(path, "cooking", 2, writing, models)  # the file's own are used up by now
     assert [seed.title for seed in read_titles(path)] == ["Pickling", "Smoking Fish"]
     path.write_text(path.read_text().replace("Pickling", "Pickling Everything").replace("Cooking", "cooking", 1))
     with pytest.raises(UserError, match="leave out --domain and --title"):
@@ -251,10 +252,10 @@ def test_answers_have_a_length_to_aim_at_and_a_remark_on_a_contradiction_spoils_
     make_question_stage(folder, offline)
     with ScriptedServer(ServedAuthor(COMMISSION.story(), ["remark"], rate=1.0)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
-        make_dialogue_of_plan(folder, 0, GenerationConfig(models=str(models), confirmed=True))
+        make_dialogue_of_plan(folder, 0, GenerationConfig(models=load_models(models), confirmed=True))
         prompts = [recognise(body_text(request.body))[0] for request in server.requests]
         with pytest.raises(UserError, match=r"missing contradiction_resolution \(2\);"):
-            make_probe_stage(folder, GenerationConfig(models=str(models), confirmed=True))
+            make_probe_stage(folder, GenerationConfig(models=load_models(models), confirmed=True))
     aims = [int(prompt.variables["words"]) for prompt in prompts if prompt.id == "assistant_answer"]
     assert all(aim % 50 == 0 for aim in aims) and 150 <= min(aims) < max(aims) <= 1500
     dropped = [row["found"] for row in repairs_of(folder)["probes"] if "contradiction_resolution" in row["where"]]
@@ -270,7 +271,7 @@ def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
     with ScriptedServer(ServedAuthor(COMMISSION.story(), kinds, rate=0.5)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match=r"too few usable candidates, missing .*repairs-probes\.jsonl") as raised:
-            make_probe_stage(folder, GenerationConfig(models=str(models), confirmed=True))
+            make_probe_stage(folder, GenerationConfig(models=load_models(models), confirmed=True))
     # The command's processes hand errors on as pickles: one that cannot be read again would pass for a killed process.
     again = pickle.loads(pickle.dumps(raised.value))
     assert (type(again), str(again)) == (UserError, one_sentence(raised.value))
@@ -283,7 +284,9 @@ def test_what_a_model_never_gives_stops_with_one_sentence_and_nothing_half_writt
     author = ServedAuthor(COMMISSION.story(), ["missing"], rate=1.0, seed=1)
     folder = COMMISSION.begin(tmp_path / "out")
     with ScriptedServer(author) as server:
-        writing = GenerationConfig(models=str(models_file(tmp_path / "models.json", server.base_url)), confirmed=True)
+        writing = GenerationConfig(
+            models=load_models(models_file(tmp_path / "models.json", server.base_url)), confirmed=True
+        )
         with pytest.raises(UserError, match=r"these batches are missing: .*--calls refresh") as raised:
             make_plan_stage(COMMISSION, folder, writing)
         asked = len(server.requests)

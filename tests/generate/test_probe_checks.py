@@ -11,8 +11,8 @@ import pytest
 from beam_generate.probes.checks import CHECKS, examine, examine_all
 from beam_generate.probes.drafts import Ref, View
 from beam_generate.probes.wording import names, quotations, spans
+from beam_generate.read_facts import Day
 from beam_generate.shapes import DialogueMessage
-from beam_offline.read_facts import Day
 from beamlib.data.conversations import ABILITIES
 from scripted_probes import draft, turns, view
 

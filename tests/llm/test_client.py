@@ -21,7 +21,7 @@ import pytest
 
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore, call_key
-from beamlib.llm.client import EndpointModel, describe_tools, tool_calls_json
+from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import (
     Completion,
@@ -34,6 +34,8 @@ from beamlib.llm.model import (
     gather_all,
     run,
 )
+from beamlib.llm.prompts import Prompts
+from beamlib.llm.reply_body import describe_tools, tool_calls_json
 from beamlib.llm.stored_model import StoredModel
 from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
 
@@ -94,7 +96,7 @@ def test_the_request_is_exactly_what_request_says(tmp_path: Path) -> None:
     assert set(model(NOWHERE, temperature=None, seed=None).request(prompt(repeat=1))) == {"model", "messages"}
     header = "---\nlisting: 44\nrole: reader\nvariables: [question, context]\noutput: text\n---\n"
     (tmp_path / "answer.md").write_text(header + "Own words: {{ question }} {{ context }}", encoding="utf-8")
-    own = EndpointModel("reader", client.endpoint, prompts=tmp_path)
+    own = EndpointModel("reader", client.endpoint, prompts=Prompts.read(tmp_path))
     assert own.request(prompt())["messages"][0]["content"].startswith("Own words: What about 0?")
 
 
@@ -184,7 +186,8 @@ def chat(**message: Any) -> dict[str, Any]:
 def test_odd_bodies_and_broken_replies_are_retried(body: Any) -> None:
     with ScriptedServer(in_turn(Answer(body), Answer(chat(content="fine\ud800")))) as server:
         reply = run(model(server).complete(prompt()))
-        assert (reply.text, reply.finish_reason, reply.usage) == ("fine?", "stop", Usage())
+        assert (reply.text, reply.finish_reason) == ("fine?", "stop")
+        assert reply.usage.estimated and reply.usage.input_tokens > 9 and reply.usage.output_tokens > 0
         assert len(server.requests) == 2
 
 

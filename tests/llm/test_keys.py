@@ -12,6 +12,7 @@ import pytest
 
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore, StoredCall
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.keys import is_secret, is_variable_name, looks_like_key, refuse_keys, without_key
 from beamlib.llm.spending import guard_run
 
@@ -139,10 +140,13 @@ def test_a_run_is_searched_at_its_end_whether_it_went_well_or_not(
     models = str(repo_root / "params" / "models.yaml")
     monkeypatch.setenv("TOGETHER_API_KEY", KEY)
     run = tmp_path / "run"
-    with guard_run(run, models, ""):  # a run that was refused has no folder
+    with guard_run(run, load_models(Path(models)), None):  # a run that was refused has no folder
         pass
     for error in (None, UserError("the endpoint is gone.")):
-        with pytest.raises(UserError, match=r"calls/1\.json \(TOGETHER_API_KEY\)"), guard_run(run, models):
+        with (
+            pytest.raises(UserError, match=r"calls/1\.json \(TOGETHER_API_KEY\)"),
+            guard_run(run, load_models(Path(models))),
+        ):
             written(run, "calls/1.json", KEY)
             if error:
                 raise error

@@ -11,7 +11,7 @@ import pytest
 from beam_offline import ANSWERED, OfflineModel
 from beamlib.errors import UserError
 from beamlib.llm.model import Prompt
-from beamlib.llm.prompts import PROMPTS, check_overrides, prompt_file, prompt_ids, render
+from beamlib.llm.prompts import PROMPTS, Prompts, prompt_file, prompt_ids, read_overrides, render
 
 IDS = prompt_ids()
 EVALUATION = sorted(ANSWERED)
@@ -43,8 +43,8 @@ def filled(prompt_id: str, **changed: str) -> dict[str, str]:
     return {name: changed.get(name, FILLED.get(name, f"some {name}")) for name in names}
 
 
-def text_of(prompt_id: str, variables: dict[str, str], folder: Path | None = None) -> str:
-    return "\n".join(message["content"] for message in render(prompt_id, variables, folder))
+def text_of(prompt_id: str, variables: dict[str, str]) -> str:
+    return "\n".join(message["content"] for message in render(prompt_id, variables))
 
 
 def words(text: str) -> list[str]:
@@ -221,12 +221,14 @@ def test_a_whole_file_overrides_ours_and_only_ours(tmp_path: Path) -> None:
     )
     (tmp_path / ".hidden.md").write_text("{{ nothing }}")
     (tmp_path / "README.txt").write_text("The wording of our first run.")
-    assert check_overrides(tmp_path) == ["answer"]
-    assert render("answer", filled("answer"), tmp_path) == [{"role": "user", "content": f"{PAIR}|{ASKED}"}]
-    file = prompt_file("answer", tmp_path)
+    assert [*read_overrides(tmp_path)] == ["answer"]
+    assert render("answer", filled("answer"), Prompts.read(tmp_path)) == [
+        {"role": "user", "content": f"{PAIR}|{ASKED}"}
+    ]
+    file = Prompts.read(tmp_path)["answer"]
     assert (file.listing, file.output) == ("99", "a haiku")
     assert file.sha256 != prompt_file("answer").sha256
-    assert prompt_file("judge_nugget", tmp_path) == prompt_file("judge_nugget")
+    assert Prompts.read(tmp_path)["judge_nugget"] == prompt_file("judge_nugget")
 
 
 @pytest.mark.parametrize(
@@ -242,18 +244,18 @@ def test_a_whole_file_overrides_ours_and_only_ours(tmp_path: Path) -> None:
 )
 def test_what_an_override_does_not_say_is_as_in_ours(source: str, tmp_path: Path) -> None:
     (tmp_path / "scratchpad_filter.md").write_bytes(source.encode())
-    assert check_overrides(tmp_path) == ["scratchpad_filter"]
-    file, own = prompt_file("scratchpad_filter", tmp_path), prompt_file("scratchpad_filter")
+    assert [*read_overrides(tmp_path)] == ["scratchpad_filter"]
+    file, own = Prompts.read(tmp_path)["scratchpad_filter"], prompt_file("scratchpad_filter")
     assert (file.listing, file.role) == (own.listing, own.role)
     assert set(file.variables) == set(own.variables)
-    (message,) = render("scratchpad_filter", filled("scratchpad_filter"), tmp_path)
+    (message,) = render("scratchpad_filter", filled("scratchpad_filter"), Prompts.read(tmp_path))
     assert message["content"] == f"Read {NOTE}, then say yes or no to {ASKED}"
 
 
 def test_an_override_may_have_a_system_message(tmp_path: Path) -> None:
     (tmp_path / "answer.md").write_text("=== system ===\nBe curt.\n\n=== user ===\n{{ context }} {{ question }}\n")
-    assert check_overrides(tmp_path) == ["answer"]
-    system, user = render("answer", filled("answer"), tmp_path)
+    assert [*read_overrides(tmp_path)] == ["answer"]
+    system, user = render("answer", filled("answer"), Prompts.read(tmp_path))
     assert system == {"role": "system", "content": "Be curt."}
     assert user == {"role": "user", "content": f"{PAIR} {ASKED}"}
 
@@ -282,7 +284,7 @@ LOOPS = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
         ("answer.md", BOTH + " {% macro m() %}{{ m() }}{% endmacro %}", r"answer\.md: .*not a valid template"),
         ("answer.md", BOTH + " {{ context }}" * 30, r"answer\.md: the text names 'context' more than 20 times"),
         ("answer.md", BOTH + " {{ " + "(" * 3_000 + ")" * 3_000 + " }}", r"answer\.md: .*not a valid template"),
-        ("answer.md", BOTH + "x" * 200_000, r"answer\.md: 200,0\d\d characters, more than"),
+        ("answer.md", BOTH + "x" * 200_000, r"answer\.md: more than the 200,000 characters"),
         ("answer.md", f"=== system ===\n{BOTH}", r"answer\.md: the text has the messages \['system'\]"),
         ("answer.md", f"Hello\n=== user ===\n{BOTH}", r"answer\.md: the text has the messages"),
         ("answer.md", f"=== user ===\n{BOTH}\n=== assistant ===\nSure.", r"messages \['user', 'assistant'\]"),
@@ -296,24 +298,24 @@ LOOPS = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
 def test_an_override_that_cannot_be_meant_is_one_sentence(name: str, source: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(source)
     with pytest.raises(UserError, match=message) as raised:
-        check_overrides(tmp_path)
+        read_overrides(tmp_path)
     assert "\n" not in str(raised.value)
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", tmp_path / "file"):
         with pytest.raises(UserError, match=rf"{path.name}: the folder of prompts cannot be read"):
-            check_overrides(path)
+            read_overrides(path)
         (tmp_path / "file").write_text("")
     (tmp_path / "file").unlink()
     (tmp_path / "answer.md").write_bytes(b"caf\xe9 " + BOTH.encode())
     with pytest.raises(UserError, match=r"answer\.md: not UTF-8"):
-        check_overrides(tmp_path)
+        read_overrides(tmp_path)
     (tmp_path / "answer.md").unlink()
     (tmp_path / "answer.md").symlink_to(tmp_path / "gone.md")
     with pytest.raises(UserError, match=r"answer\.md: the file does not exist"):
-        check_overrides(tmp_path)
+        read_overrides(tmp_path)
 
 
 def test_our_own_folder_is_a_valid_one() -> None:
-    assert check_overrides(PROMPTS) == IDS
+    assert [*read_overrides(PROMPTS)] == IDS

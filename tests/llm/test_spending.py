@@ -18,6 +18,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.call_store import CallStore
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import run
 from beamlib.llm.spending import LEDGER, LIMIT, SpendingLimit, limited, reserve, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
@@ -70,14 +71,14 @@ def test_never_more_is_spent_and_the_run_goes_on(tmp_path: Path, repo_root: Path
         for limit in (6.0, 9.0):
             set_spending_limit(limit)
             said = r"has spent \$.* and the next call"
-            with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(chosen.run), models):
+            with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(chosen.run), load_models(models)):
                 evaluate(chosen, ARMS, quiet=True)
             assert reached.value.exit_code == 3
             assert "with a higher --max-cost continues" in str(reached.value)
             paid.append(cost(server))
             assert limit / 2 < paid[-1] <= limit
         set_spending_limit(1_000)
-        with limited(Path(chosen.run), models):
+        with limited(Path(chosen.run), load_models(models)):
             found = evaluate(chosen, ARMS, quiet=True)
         assert server.repeated() == []
         assert len({request.hash for request in server.requests}) == len(server.requests)
@@ -96,10 +97,10 @@ def test_what_is_stored_counts_before_anything_is_called(tmp_path: Path, repo_ro
         evaluate(chosen, ARMS[:1], quiet=True)
         before = len(server.requests)
         set_spending_limit(cost(server))
-        with pytest.raises(SpendingLimit), limited(Path(chosen.run), models):
+        with pytest.raises(SpendingLimit), limited(Path(chosen.run), load_models(models)):
             evaluate(chosen, ARMS, quiet=True)
         assert len(server.requests) == before
-        with limited(Path(chosen.run), models):  # what is held costs nothing
+        with limited(Path(chosen.run), load_models(models)):  # what is held costs nothing
             evaluate(chosen, ARMS[:1], quiet=True)
 
 
@@ -117,7 +118,7 @@ def test_token_counts_that_cannot_be_are_bounded_and_named(
         models = dear(server, tmp_path / "models.yaml", input_price=0.01, output_price=0.01)
         chosen = parameters(tmp_path, repo_root, models)
         set_spending_limit(5)
-        with limited(Path(chosen.run), models):
+        with limited(Path(chosen.run), load_models(models)):
             evaluate(chosen, ARMS[:1], quiet=True)
         sent = sum(len(json.dumps(request.body)) for request in server.requests)
     (path,) = (Path(chosen.run) / "calls").rglob("*.sqlite")
@@ -133,7 +134,7 @@ def test_models_without_prices_cannot_be_limited(tmp_path: Path) -> None:
     with ScriptedServer(steady_reply) as server:
         models = dear(server, tmp_path / "models.yaml", input_price=0.0, output_price=0.0)
     set_spending_limit(5)
-    with pytest.raises(UserError, match="the models have no prices"), limited(tmp_path, models):
+    with pytest.raises(UserError, match="the models have no prices"), limited(tmp_path, load_models(models)):
         pass
 
 

@@ -440,7 +440,7 @@ def execute(*statements: str, new: bool = False) -> Callable[[Path], None]:
         (lambda path: (path.unlink(), path.mkdir()), "cannot be opened or written"),
         (execute("CREATE TABLE calls (key TEXT)", new=True), "does not contain the table"),
         (execute("CREATE VIEW more AS SELECT * FROM calls"), "does not contain the table"),
-        (execute("PRAGMA user_version=3"), "a database of format 3"),
+        (execute("PRAGMA user_version=9"), "a database of format 9"),
         (execute("UPDATE calls SET text = 'a better answer' WHERE rowid = 3"), "does not match its checksum"),
     ],
 )
@@ -508,10 +508,17 @@ def test_beginning_to_record_checks_only_what_is_new(store: CallStore, monkeypat
     assert checked(monkeypatch, path) == 0
 
 
-def test_a_store_of_the_first_format_is_read_and_goes_on(store: CallStore, monkeypatch: pytest.MonkeyPatch) -> None:
+DROPPED = [f"ALTER TABLE calls DROP COLUMN {name}" for name in ("answered_by", "fingerprint", "estimated")]
+
+
+@pytest.mark.parametrize("earlier", [1, 2])
+def test_a_store_of_an_earlier_format_is_read_and_goes_on(
+    earlier: int, store: CallStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.put(key_of(0), stored(0))
     store.close()
-    execute("DROP TABLE runs", "PRAGMA user_version=1")(store.path)
+    old = ["DROP TABLE runs"] if earlier == 1 else ["DELETE FROM runs"]
+    execute(*old, *DROPPED, f"PRAGMA user_version={earlier}")(store.path)
     before = store.path.read_bytes()
     with CallStore(store.path, read_only=True) as reader:
         assert reader.get(key_of(0)) == stored(0) and reader.get(key_of(0), of_run=True) is None
@@ -519,6 +526,19 @@ def test_a_store_of_the_first_format_is_read_and_goes_on(store: CallStore, monke
     assert checked(monkeypatch, store.path) == 1
     assert run(model_of(Counted(), store, "refresh").complete(prompt())).text == "reply 1"
     assert len(list(store.calls())) == 2
+
+
+def test_who_answered_and_what_was_estimated_is_stored_and_covered_by_the_checksum(store: CallStore) -> None:
+    other = stored(1).model_copy(update={"answered_by": "m-mini", "fingerprint": "fp_1", "estimated": True})
+    store.add([(key_of(0), stored(0)), (key_of(1), other)])
+    assert store.get(key_of(1)) == other and other.completion().usage.estimated
+    assert store.answered_by() == [(other.role, other.model, "m-mini", "fp_1")]
+    assert sum(row.estimated for row in store.totals()) == 1
+    assert "estimated" not in stored(0).values and other.values["fingerprint"] == "fp_1"
+    store.close()
+    execute("UPDATE calls SET answered_by = 'm' WHERE answered_by != ''")(store.path)
+    with pytest.raises(UserError, match="does not match its checksum"):
+        store.get(key_of(1))
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -16,17 +16,17 @@ from beam_meme.episode_gold import episode_evidence
 from beam_meme.episode_results import EpisodeContexts, Meter
 from beam_meme.episode_running import ANSWER_PROMPT, run_episode
 from beam_meme.episodes import Line, episode_conversation
-from beam_meme.meme_memories import FILE_MEMORIES, MEME_MEMORIES, SessionSearch, arm_of
+from beam_meme.meme_memories import SessionSearch, arm_of, meme_memories, reads_sessions
 from beam_meme.task import Meme
 from beam_memories.evolving.evolving_memory import SessionRead
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.calling import ResolvedParameters, resolved
 from beamlib.llm.model import Completion, ModelError, ModelRoles, Outcome, Prompt, Usage, run
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import load_parameters
+from beamlib.run import Run
 from small_episodes import EPISODES, LOADED
 
 EPISODE, GOLD = LOADED[0].episode, LOADED[0].gold
@@ -85,13 +85,13 @@ class Fake:
         return RetrievedContext("\n".join(self.files.values()), (1, 2), {"files": (1, 2)}, gaps=3)
 
 
-def given(root: Path, run_folder: Path, **changes: Any) -> ResolvedParameters:
+def given(root: Path, run_folder: Path, **changes: Any) -> Run:
     fixed = {"run": str(run_folder), "data": "", "workers": 1, "confirm_cost": True, "retriever": "bm25", "k": 2}
-    return resolved(load_parameters(root / "params" / "100k.yaml", **{**fixed, **changes}))
+    return Run.of(load_parameters(root / "params" / "100k.yaml", **{**fixed, **changes}))
 
 
 @pytest.fixture
-def parameters(repo_root: Path, tmp_path: Path) -> ResolvedParameters:
+def parameters(repo_root: Path, tmp_path: Path) -> Run:
     return given(repo_root, tmp_path)
 
 
@@ -129,7 +129,7 @@ def ask(episode: Any, memory: Any, *rest: Any) -> Asked:
 
 
 def test_sessions_come_one_at_a_time_and_questions_at_their_place(
-    parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
+    parameters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = evolving(monkeypatch)
     found = ask(EPISODE, "md-flat", parameters, ModelRoles.of(Reader()))
@@ -143,7 +143,7 @@ def test_sessions_come_one_at_a_time_and_questions_at_their_place(
 
 
 def test_there_is_a_snapshot_after_each_session_and_the_last_of_a_round_is_finalised(
-    parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
+    parameters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evolving(monkeypatch)
     found = ask(EPISODE, "wiki", parameters, ModelRoles.of(Reader()))
@@ -156,9 +156,9 @@ def test_there_is_a_snapshot_after_each_session_and_the_last_of_a_round_is_final
     assert found.record.kept[2]["0.md"].startswith("2023/03/01 (Wed) 09:00")
 
 
-@pytest.mark.parametrize("memory", FILE_MEMORIES)
+@pytest.mark.parametrize("memory", [memory for memory in meme_memories() if reads_sessions(memory)])
 def test_the_first_round_does_not_change_what_a_memory_of_ours_keeps(
-    memory: Any, parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
+    memory: Any, parameters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With and without questions before the change, the same is kept and the same recalled after it."""
     asked = ask(EPISODE, memory, parameters, ModelRoles.of(OfflineModel()))
@@ -170,7 +170,7 @@ def test_the_first_round_does_not_change_what_a_memory_of_ours_keeps(
 
 
 @pytest.mark.parametrize("memory", ["full-context", "bm25", "dense", "rag", "light"])
-def test_a_plain_memory_has_read_what_came_before_the_round(memory: Any, parameters: ResolvedParameters) -> None:
+def test_a_plain_memory_has_read_what_came_before_the_round(memory: Any, parameters: Run) -> None:
     found = ask(EPISODE, memory, parameters, ModelRoles.of(OfflineModel()))
     before = found.of("before")
     assert len(before) == 3
@@ -181,7 +181,7 @@ def test_a_plain_memory_has_read_what_came_before_the_round(memory: Any, paramet
     assert found.record.kept == []
 
 
-def test_every_question_is_one_prompt_alone_over_what_was_recalled_for_it(parameters: ResolvedParameters) -> None:
+def test_every_question_is_one_prompt_alone_over_what_was_recalled_for_it(parameters: Run) -> None:
     reader = Reader()
     found = ask(EPISODE, "rag", parameters, ModelRoles.of(reader))
     questions = [question for one in EPISODE.rounds.values() for question in one.questions]
@@ -194,7 +194,7 @@ def test_every_question_is_one_prompt_alone_over_what_was_recalled_for_it(parame
     assert [one.probe_id for one in found.answers] == [question.id for question in questions]
 
 
-def test_the_ceiling_has_the_messages_it_is_handed_and_others_have_none_of_it(parameters: ResolvedParameters) -> None:
+def test_the_ceiling_has_the_messages_it_is_handed_and_others_have_none_of_it(parameters: Run) -> None:
     evidence = episode_evidence(LOADED[0])
     found = ask(EPISODE, "gold-facts", parameters, ModelRoles.of(Reader()), evidence)
     report = found.record.context("sw_001-after-q01")
@@ -229,16 +229,14 @@ def test_running_cannot_reach_gold_or_scoring() -> None:
 # What fails
 
 
-def test_a_failed_call_is_no_answer_and_has_its_reason(parameters: ResolvedParameters) -> None:
+def test_a_failed_call_is_no_answer_and_has_its_reason(parameters: Run) -> None:
     found = ask(EPISODE, "none", parameters, ModelRoles.of(Reader("log drain")))
     failed = [one for one in found.answers if one.text is None]
     assert [answer.probe_id for answer in failed] == ["sw_001-before-q03", "sw_001-after-q03"]
     assert {answer.unscored for answer in failed} == {"content filter: no such luck"}
 
 
-def test_a_reading_that_fails_leaves_the_round_before_it(
-    parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reading_that_fails_leaves_the_round_before_it(parameters: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     made = evolving(monkeypatch, breaks=3)
     found = ask(EPISODE, "wiki", parameters, ModelRoles.of(Reader()))
     assert [one.text is not None for one in found.answers] == [True] * 3 + [False] * 5
@@ -247,9 +245,7 @@ def test_a_reading_that_fails_leaves_the_round_before_it(
     assert "read 3" in made[0].log
 
 
-def test_a_reading_that_fails_early_is_not_taken_up_again(
-    parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reading_that_fails_early_is_not_taken_up_again(parameters: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     made = evolving(monkeypatch, breaks=1)
     found = ask(EPISODE, "wiki", parameters, ModelRoles.of(Reader()))
     assert not [one for one in found.answers if one.text is not None]
@@ -259,7 +255,7 @@ def test_a_reading_that_fails_early_is_not_taken_up_again(
 # What is counted
 
 
-def test_tokens_are_counted_apart_by_stage(parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_counted_apart_by_stage(parameters: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     evolving(monkeypatch)
     spent = ask(EPISODE, "dependencies", parameters, ModelRoles.of(Reader())).record.spent
     assert {stage: (one.calls, one.input_tokens, one.output_tokens) for stage, one in spent.items()} == {
@@ -271,7 +267,7 @@ def test_tokens_are_counted_apart_by_stage(parameters: ResolvedParameters, monke
     assert spent["answer"].cached_tokens == 40
 
 
-def test_what_is_read_anew_at_the_second_round_counts_once(parameters: ResolvedParameters) -> None:
+def test_what_is_read_anew_at_the_second_round_counts_once(parameters: Run) -> None:
     memory = Reader()
     roster = ModelRoles(Reader(), memory, memory, memory, memory)
     spent = ask(EPISODE, "light", parameters, roster).record.spent
@@ -327,10 +323,10 @@ def test_nothing_read_recalls_nothing() -> None:
     assert memory.recall("anything") == RetrievedContext("")
 
 
-def test_names_of_memories_are_a_closed_set(parameters: ResolvedParameters) -> None:
+def test_names_of_memories_are_a_closed_set(parameters: Run) -> None:
     assert Meme().parse_arms(["Full_Context", "bm25", "bm25"]) == ["full-context", "bm25"]
     with pytest.raises(UserError, match=r"--arms: '\.\./x' does not exist; choose among none"):
         Meme().parse_arms(["../x"])
     with pytest.raises(UserError, match="the memory own needs a class of your own"):
         arm_of("own", parameters)
-    assert len(MEME_MEMORIES) == 14
+    assert len(meme_memories()) == 14

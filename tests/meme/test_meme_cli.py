@@ -19,19 +19,21 @@ from beam_meme import cli
 from beam_meme.episode_files import write_episodes
 from beam_meme.episode_results import CONTEXTS
 from beam_meme.grid import STUDY_FIGURES, study_figure, study_frame
-from beam_meme.meme_memories import MEME_MEMORIES
+from beam_meme.meme_memories import meme_memories
 from beam_meme.meme_tally import score_plan
 from beam_meme.task import Meme, open_meme
 from beam_memories.programs import adapter_identity
-from beam_run.task_options import TaskOptions, run_command, score_command, task_recording_command
+from beamlib.commands.task_runs import TaskOptions, run_command, score_command, task_recording_command
 from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import ADAPTERS
+from beamlib.memory.declared import named_memories
 from beamlib.places import PROMPTS
 from scripted_server import ScriptedServer, near
 from small_episodes import LOADED
 from steady_replies import one_endpoint, steady_reply
+
+ADAPTERS = named_memories(outside=True)
 
 NOFILLER = Meme("nofiller")
 SETTINGS = {"workers": 1, "retriever": "bm25"}
@@ -76,7 +78,7 @@ def test_k_acts_on_every_memory_that_retrieves(memory: str, data: Path, tmp_path
 
 def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
     ran = run_command(NOFILLER, TaskOptions(data, tmp_path, most=1, settings=SETTINGS, quiet=True))
-    assert tuple(ran.stores) == tuple(memory for memory in MEME_MEMORIES if memory not in ("own", *ADAPTERS))
+    assert tuple(ran.stores) == tuple(memory for memory in meme_memories() if memory not in ("own", *ADAPTERS))
     for arm in ran.stores:
         answers = ran.records(arm)["sw_001"]
         assert len(answers) == 8 and all(answer.text for answer in answers)

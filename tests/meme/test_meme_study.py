@@ -10,11 +10,12 @@ import pytest
 from beam_meme import study as meme_study
 from beam_meme.episode_files import write_episodes
 from beam_meme.task import Meme
-from beam_run.estimate import estimate_plan
 from beam_run.shown_tasks import find_data, suite_of_run
-from beam_run.task_options import TaskOptions, run_command, score_command
+from beamlib.commands.estimate import estimate_plan
+from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, usual_parameters
 from scripted_server import ScriptedServer
@@ -141,12 +142,13 @@ def test_models_are_asked_only_about_episodes_that_were_named(
     shared = {"run": str(tmp_path / "run"), "conversations": 1, "calls": "record"}
     settings = {"k": 2, "workers": 1}
     found = suite_of_run(
-        "meme", str(folder), ask=ask, backbones=(), places={"models": models}, settings=settings, shared=shared
-    )
+        "meme", str(folder), ask=ask, backbones=(), places={"models": models},
+        models=load_models(Path(models)) if models else None, settings=settings, shared=shared,
+    )  # fmt: skip
     assert (found.shown.meme, found.shown.data, found.shown.retrieval.k) == (str(folder), "", 2)
     assert bool(found.shown.models) is (ask and served)
     assert (OFFLINE_NAME in found.announcement) is not (ask and served)
-    assert found.agreed({"confirm_cost": True}).shown.confirm_cost is (ask and served)
+    assert found.agreed(True).shown.confirm_cost is (ask and served)
     counted = {row.role: row.calls for one in found.estimates().values() for row in one.rows}
     assert bool(counted.get("reader") and counted.get("judge")) is (ask and served)  # verdicts are announced as well
     if not (ask and served):
@@ -198,4 +200,4 @@ def estimates(parameters: RunParameters) -> list[Any]:
 @pytest.mark.usefixtures("few")
 def test_a_generated_set_asks_no_model(tmp_path: Path) -> None:
     plans = meme_study.shown_plans(given(tmp_path, models="models.yaml", backbone="one"))
-    assert {plan.parameters.models for plan in plans.values()} == {""}
+    assert {plan.run.models for plan in plans.values()} == {""}

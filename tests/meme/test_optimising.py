@@ -14,7 +14,7 @@ import pytest
 from beam_meme.episode_files import write_episodes
 from beam_meme.optimising import Search, optimise_prompt, split_episodes
 from beam_meme.task import Meme
-from beam_run.task_options import TaskOptions, parameters_of, run_command
+from beamlib.commands.task_runs import TaskOptions, run_command, run_of
 from beamlib.errors import UserError
 from scripted_server import ScriptedServer
 from small_episodes import LOADED
@@ -55,12 +55,12 @@ def test_the_better_prompt_is_found_written_and_replayed(with_dspy: None, tmp_pa
         )
         run_command(TASK, order)
         search = Search(steps=2, candidates=2, batch=4)
-        path = optimise_prompt(TASK, parameters_of(TASK, order), "bm25", search, tmp_path / "better")
+        path = optimise_prompt(TASK, run_of(TASK, order), "bm25", search, tmp_path / "better")
         asked = len(server.requests)
         replayed = TaskOptions(
             data, tmp_path / "run", models=models, calls="replay", settings={"workers": 1}, quiet=True
         )
-        again = optimise_prompt(TASK, parameters_of(TASK, replayed), "bm25", search, tmp_path / "again")
+        again = optimise_prompt(TASK, run_of(TASK, replayed), "bm25", search, tmp_path / "again")
         assert len(server.requests) == asked
         assert server.repeated() == []
         split = json.loads((tmp_path / "better-split.json").read_text())
@@ -95,10 +95,10 @@ def test_the_better_ingest_prompt_is_found_replayed_and_used(with_dspy: None, tm
         shared = {"models": models, "settings": {"workers": 1}, "quiet": True}
         search = Search(steps=2, candidates=2, batch=4)
         order = TaskOptions(data, tmp_path / "run", yes=True, **shared)  # type: ignore[arg-type]
-        path = optimise_prompt(TASK, parameters_of(TASK, order), "", search, tmp_path / "better", "ingest")
+        path = optimise_prompt(TASK, run_of(TASK, order), "", search, tmp_path / "better", "ingest")
         asked = len(server.requests)
         replayed = TaskOptions(data, tmp_path / "run", calls="replay", **shared)  # type: ignore[arg-type]
-        again = optimise_prompt(TASK, parameters_of(TASK, replayed), "", search, tmp_path / "again", "ingest")
+        again = optimise_prompt(TASK, run_of(TASK, replayed), "", search, tmp_path / "again", "ingest")
         assert len(server.requests) == asked and server.repeated() == []
         assert path.name == "file_memory_ingest.md" and again.read_bytes() == path.read_bytes()
         assert RULE.replace("{{", "{ {") in path.read_text()
@@ -109,7 +109,7 @@ def test_the_better_ingest_prompt_is_found_replayed_and_used(with_dspy: None, tm
 
 
 def test_what_cannot_be_optimised_is_refused(tmp_path: Path) -> None:
-    parameters = parameters_of(TASK, TaskOptions(tmp_path / "nofiller.json", tmp_path / "run"))
+    parameters = run_of(TASK, TaskOptions(tmp_path / "nofiller.json", tmp_path / "run"))
     with pytest.raises(UserError, match="--prompt: 'recall' cannot be optimised; choose one of answer, ingest"):
         optimise_prompt(TASK, parameters, "", Search(), tmp_path / "out", "recall")
 

@@ -17,16 +17,19 @@ import pytest
 import yaml
 
 import beamlib
-from beam_run.estimate import estimate
+from beamlib.commands.estimate import estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.run import Evaluation, evaluate
-from beamlib.params import EVOLVING, RunParameters, load_parameters
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.run import evaluate
+from beamlib.memory.declared import named_memories
+from beamlib.params import RunParameters, load_parameters
 from scripted_server import Answer, ScriptedServer, completion
 from steady_replies import steady_reply
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
+EVOLVING = named_memories(outside=False)
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 PROGRAM = """
 import sys

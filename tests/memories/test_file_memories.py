@@ -9,13 +9,16 @@ import pytest
 from scripted_model import Scripted, calls, in_turn
 from told_sessions import TALKS, conversation_told, session_of, sessions_told
 
-from beam_memories.evolving.by_name import EVOLVING_NAMES, make
+from beam_memories.evolving.by_name import make
 from beam_memories.evolving.evolving_memory import EvolvingMemory, EvolvingSettings, SessionRead
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Message
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt
+from beamlib.memory.declared import named_memories
 from beamlib.text import WORDS
+
+EVOLVING_NAMES = named_memories(outside=False)
 
 NOTHING = '{"calls": []}'
 FILTERED = ModelError("kept back", Outcome.FILTERED)

@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 
 from beam_memories import loopback
 from beam_memories.loopback import LARGEST_REQUEST, Loopback
-from beamlib.evaluate.calling import open_models, resolved
+from beamlib.evaluate.calling import open_models
 from beamlib.llm.call_store import CallStore
 from beamlib.params import load_parameters
+from beamlib.run import Run
 from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "note", "arguments": '{"text": "tea"}'}}
@@ -50,7 +51,7 @@ def opened(
     models = {"readers": {"one": dict(memory)}, **roles, **({"embedding": dict(embedding)} if embedding else {})}
     path = folder / "models.yaml"
     path.write_text(yaml.safe_dump(models))
-    parameters = resolved(
+    parameters = Run.of(
         load_parameters(
             root / "params/100k.yaml", run=str(folder / "run"), models=str(path), calls=calls, confirm_cost=True
         )

@@ -11,17 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from beam_memories.own_memory import OwnMemory, check_own_memory
+from beam_memories.own_memory import OwnMemory, available_memories, check_own_memory
+from beam_memories.programs import memory_place
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import answers_key
-from beamlib.evaluate.arms import Arm, own_arm
-from beamlib.evaluate.calling import resolved
-from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.arms import Arm, experiments, own_arm
+from beamlib.evaluate.run import BEAM, evaluate, evaluate_experiment
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
 from beamlib.params import RunParameters, load_parameters
+from beamlib.places import PARAMS
 from beamlib.report.results import results
+from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
 
@@ -81,7 +83,7 @@ def parameters(file: Path, name: str, root: Path) -> RunParameters:
 
 @pytest.mark.usefixtures("in_this_process")
 def test_it_stands_in_the_main_table(file: Path, repo_root: Path) -> None:
-    found = results(parameters(file, "Newest", repo_root), "main")
+    found = results(evaluate_experiment(parameters(file, "Newest", repo_root), "main"))
     assert found is not None
     assert "own-newest" in set(found.summary["series"])
     assert found.footer.unscored == 0
@@ -93,16 +95,40 @@ def test_it_stands_in_the_main_table(file: Path, repo_root: Path) -> None:
     [
         ('name = "tidy"', "own-tidy"),
         ('name: str = "tidy-2"', "own-tidy-2"),
+        ('name = "a" + "b"', "own-ab"),
+        ("name = property(lambda self: f'{type(self).__name__.lower()}-3')", "own-memory-3"),
         ('name = "../up"', "own-Memory"),
-        ('name = "a" + "b"', "own-Memory"),
+        ("name = 3", "own-Memory"),
         ("pass", "own-Memory"),
         ("name = (", "own-Memory"),
     ],
 )
-def test_the_arm_bears_the_name_that_the_class_gives_itself(line: str, name: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(f"class Memory:\n    {line}\n")
+def test_the_arm_bears_the_name_that_the_memory_gives_itself(line: str, name: str, tmp_path: Path) -> None:
+    """Its process tells it, whatever way the class comes to it."""
+    methods = "    def ingest(self, conversation): pass\n    def recall(self, question): pass\n"
+    (tmp_path / "mine.py").write_text(f"class Memory:\n    {line}\n{methods}")
     assert own_arm(f"{tmp_path}/mine.py:Memory").name == name
     assert "called" not in Arm(memory="own", target="mine.py:Memory").model_dump()  # as earlier versions recorded it
+
+
+def test_a_name_that_was_told_is_not_asked_for_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The value of `own_memory` that a command hands on carries it, for the notebooks of the run too."""
+    told = available_memories(f"{file}:Newest", 60)
+    assert told == f"newest={file}:Newest"
+    assert available_memories(f"mine={file}:Newest", 60) == f"mine={file}:Newest"
+    monkeypatch.setattr("beam_memories.own_memory.OwnMemory", None)  # starting it would fail
+    arms = experiments(load_parameters(PARAMS / "100k.yaml", own_memory=told))["main"]
+    assert [arm.name for arm in arms if arm.memory == "own"] == ["own-newest"]
+    assert [arm.target for arm in arms if arm.memory == "own"] == [f"{file}:Newest"]
+
+
+def test_a_path_with_an_equals_sign_is_a_path(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = file.parent / "a=b"
+    folder.mkdir()
+    file.rename(folder / "mine.py")
+    monkeypatch.chdir(file.parent)
+    assert memory_place("a=b/mine.py:Newest") == f"{folder}/mine.py:Newest"
+    assert memory_place("tidy=a=b/mine.py:Newest") == f"tidy={folder}/mine.py:Newest"
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -118,12 +144,12 @@ def test_a_changed_file_is_asked_again(file: Path, repo_root: Path) -> None:
 @pytest.mark.usefixtures("in_this_process")
 def test_a_file_that_changes_during_the_run_does_not_vouch_for_its_answers(file: Path, repo_root: Path) -> None:
     chosen = parameters(file, "Rewritten", repo_root)
-    at_first = answers_key(_own(chosen)[0], resolved(chosen))
+    at_first = BEAM.store(_own(chosen)[0], Run.of(chosen)).key("answers")
     first = evaluate(chosen, _own(chosen), quiet=True)
-    assert first.manifests["own-Rewritten"].answers_key == at_first
+    assert first.manifests["own-newest"].answers_key == at_first
     file.write_text(NEWEST.replace("pairs[-1]", "pairs[0]"))
     second = evaluate(chosen, _own(chosen), quiet=True)
-    assert second.answers["own-Rewritten"][0].message_ids == (0, 1)
+    assert second.answers["own-newest"][0].message_ids == (0, 1)
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -147,8 +173,8 @@ def test_a_file_that_goes_during_the_run_costs_nothing(file: Path, repo_root: Pa
 def test_a_failure_is_unscored_with_its_reason(file: Path, repo_root: Path, name: str, reason: str) -> None:
     chosen = parameters(file, name, repo_root)
     found = evaluate(chosen, _own(chosen), quiet=True)
-    assert all(answer.text is None and reason in str(answer.unscored) for answer in found.answers[f"own-{name}"])
-    assert all(judgement.unscored for judgement in found.judgements[f"own-{name}"])
+    assert all(answer.text is None and reason in str(answer.unscored) for answer in found.answers["own-newest"])
+    assert all(judgement.unscored for judgement in found.judgements["own-newest"])
 
 
 @pytest.mark.slow
@@ -158,7 +184,7 @@ def test_the_example_of_the_how_to_runs_as_it_stands(tmp_path: Path, repo_root: 
     assert len(example.splitlines()) < 25
     (tmp_path / "overlap.py").write_text(example)
     chosen = parameters(tmp_path / "overlap.py", "Overlap", repo_root)
-    found = results(chosen, "main")
+    found = results(evaluate_experiment(chosen, "main"))
     assert found is not None
     average = found.evidence[found.evidence["ability"] == "average"].set_index("series")["mean"]
     assert average["none"] < average["own-overlap"] < average["oracle"]
@@ -183,8 +209,8 @@ def test_it_has_to_be_known_how_wide_vectors_are(file: Path, tmp_path: Path) -> 
     with ScriptedServer() as server:
         models = one_endpoint(server, tmp_path / "models.yaml", attempts=1)
         with pytest.raises(UserError, match=r"models.yaml: 'embedding.dimensions' is missing; add how many numbers"):
-            check_own_memory(f"{file}:Newest", 60, str(models))
-        check_own_memory(f"{file}:Newest", 60, str(one_endpoint(server, models, dimensions=32)))
+            check_own_memory(f"{file}:Newest", 60, load_models(models))
+        check_own_memory(f"{file}:Newest", 60, load_models(one_endpoint(server, models, dimensions=32)))
 
 
 WINDOW = 1_000
@@ -340,9 +366,11 @@ def test_questions_after_four_lost_processes_are_not_asked(hostile: str, example
             assert caught.value.outcome is Outcome.LOST
 
 
-def test_what_is_no_reply_is_a_reason(hostile: str) -> None:
-    with OwnMemory(hostile, 60, WINDOW) as memory, pytest.raises(ModelError, match="recall returned : Invalid JSON"):
-        memory.recall("forged()")
+def test_what_it_writes_to_every_channel_is_no_reply(hostile: str) -> None:
+    with OwnMemory(hostile, 60, WINDOW) as memory:
+        with pytest.raises(ModelError, match="recall returned NoneType, not a Recollection"):
+            memory.recall("forged()")
+        assert memory.recall("Recollection('next')").context == "next"
 
 
 def test_a_reading_takes_no_longer_than_it_may(file: Path, example: Loaded) -> None:
@@ -419,8 +447,8 @@ def test_another_time_limit_asks_again(file: Path, repo_root: Path) -> None:
     (own,) = _own(chosen)
     rag = Arm(memory="rag", retriever="bm25", k=2)
     longer = chosen.model_copy(update={"memory_timeout": 7200})
-    assert answers_key(own, chosen) != answers_key(own, longer)
-    assert answers_key(rag, chosen) == answers_key(rag, longer)
+    assert BEAM.store(own, Run.of(chosen)).key("answers") != BEAM.store(own, Run.of(longer)).key("answers")
+    assert BEAM.store(rag, Run.of(chosen)).key("answers") == BEAM.store(rag, Run.of(longer)).key("answers")
 
 
 def _own(chosen: RunParameters) -> list:  # type: ignore[type-arg]

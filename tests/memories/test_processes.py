@@ -11,18 +11,21 @@ from pathlib import Path
 import pytest
 from system_replies import system_reply
 
-from beam_memories.own_memory import OwnMemory, check_own_memory, opened
+from beam_memories.own_memory import OwnMemory, check_own_memory, open_memory
 from beam_memories.programs import batches, identify_memory, memory_place
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.calling import open_models, resolved
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.calling import open_models
+from beamlib.evaluate.run import evaluate
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError
 from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import at_once
+from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
 
@@ -39,22 +42,22 @@ def script(folder: Path, body: str, name: str = "memory.py") -> str:
 
 
 PLAIN = """
- reply = {"protocol": 1} if asked["method"] == "hello" else {}
+ reply = {"protocol": 2} if asked["method"] == "hello" else {}
  if asked["method"] == "recall": reply = eval(asked["question"])
- print(json.dumps(reply), flush=True)
+ print(json.dumps({"id": asked["id"], **reply}), flush=True)
 """
 
 ASKS = """
- reply = {"protocol": 1}
+ reply = {"id": asked["id"], "protocol": 2}
  if asked["method"] == "hello": api = asked["api"]
- if asked["method"] == "ingest": reply = {}
+ if asked["method"] == "ingest": reply = {"id": asked["id"]}
  if asked["method"] == "recall":
   body = json.dumps({"model": api["model"], "messages": [{"role": "user", "content": asked["question"]}]}).encode()
   request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body)
   request.add_header("Authorization", "Bearer " + os.environ["OPENAI_API_KEY"])
   found = json.loads(urllib.request.urlopen(request).read())
   kept = [name for name in ("SECRET_KEY", "OPENAI_API_KEY") if os.environ.get(name, "").startswith("sk-")]
-  reply = {"context": found["choices"][0]["message"]["content"] + str(kept), "message_ids": [0]}
+  reply = {"id": asked["id"], "context": found["choices"][0]["message"]["content"] + str(kept), "message_ids": [0]}
  print(json.dumps(reply), flush=True)
 """
 
@@ -74,7 +77,7 @@ def own(chosen: RunParameters) -> list[Arm]:
 
 
 def answers_in(found: Evaluation) -> list[bytes]:
-    folder = next(Path(found.parameters.run).glob("100k*/*/answers.jsonl")).parent
+    folder = next(Path(found.run.run).glob("100k*/*/answers.jsonl")).parent
     return [(folder / name).read_bytes() for name in ("answers.jsonl", "judgements.jsonl")]
 
 
@@ -104,10 +107,12 @@ def test_a_conversation_comes_in_batches_of_whole_pairs(example: Loaded) -> None
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (PLAIN.replace('"protocol": 1', '"protocol": 2'), "it speaks protocol 2, and this version speaks 1"),
-        (PLAIN.replace('{"protocol": 1}', "{}"), "it speaks protocol 0"),
-        (PLAIN.replace('{"protocol": 1}', '{"error": "no database"}'), "mine: no database"),
-        (" print('hello')\n", "Invalid JSON"),
+        (PLAIN.replace('"protocol": 2', '"protocol": 3'), "it speaks protocol 3, and this version speaks 2"),
+        (PLAIN.replace('{"protocol": 2}', "{}"), "it speaks protocol 0"),
+        (PLAIN.replace('{"protocol": 2}', '{"error": "no database"}'), "mine: no database"),
+        (' print(\'{"error": "no database"}\', flush=True)\n', "mine: no database"),
+        (" print('hello'); sys.exit()\n", "its process ended (exit code 0)"),
+        (PLAIN.replace('"id": asked["id"], ', '"id": "1", '), "with a wrong id"),
         (" sys.exit(3)\n", "its process ended (exit code 3)"),
         (" os.kill(os.getpid(), 9)\n", "its process ended (exit code 137)"),
     ],
@@ -128,7 +133,7 @@ def test_a_command_that_is_not_there_is_told(tmp_path: Path) -> None:
         ("{'message_ids': [0]}", "recall gave no context"),
         ("{'context': 'a', 'message_ids': [9999]}", "names message 9999"),
         ("{'context': 'a ' * 20_000}", "the reader accepts 10,000"),
-        ("'x' * 2**25", "more than 16,777,216 bytes"),
+        ("{'context': 'x' * 2**25}", "more than 16,777,216 bytes"),
         ("time.sleep(60)", "it took more than 1 seconds"),
     ],
 )
@@ -181,8 +186,8 @@ def test_time_that_its_calls_take_is_not_its_own(tmp_path: Path, repo_root: Path
             tmp_path, repo_root, script(tmp_path, ASKS), models=str(models), confirm_cost=True, memory_timeout=3
         )
         with (
-            open_models(resolved(chosen), "100K-1") as roster,
-            opened(own(chosen)[0], resolved(chosen), roster) as memory,
+            open_models(Run.of(chosen), "100K-1") as roster,
+            open_memory(own(chosen)[0], Run.of(chosen), roster) as memory,
             pytest.raises(ModelError, match="names message 0"),  # of a conversation that it was not told
         ):
             memory.recall("What was said?")
@@ -197,7 +202,10 @@ def test_a_limit_of_spending_holds_for_its_own_calls(tmp_path: Path, repo_root: 
         chosen = parameters(tmp_path, repo_root, script(tmp_path, ASKS), models=str(models), confirm_cost=True)
         try:
             set_spending_limit(0.6)
-            with pytest.raises(SpendingLimit, match="process-mine/chat"), limited(tmp_path / "run", models):
+            with (
+                pytest.raises(SpendingLimit, match="process-mine/chat"),
+                limited(tmp_path / "run", load_models(models)),
+            ):
                 evaluate(chosen, own(chosen), quiet=True)
         finally:
             set_spending_limit(None)

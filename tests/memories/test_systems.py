@@ -16,16 +16,17 @@ from system_replies import system_reply
 
 from beam_memories.own_memory import check_own_memory
 from beam_memories.programs import adapter_identity
-from beam_run.adapter_calls import RULES, count_adapters
-from beam_run.dry_run import CallTally
 from beam_run.publish import publish, verify
+from beamlib.commands.adapter_calls import call_rule, count_adapters
+from beamlib.commands.dry_run import CallTally
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import resolved
 from beamlib.llm.call_store import CallStore, stored_calls
-from beamlib.params import ADAPTERS, load_parameters
+from beamlib.memory.declared import named_memories
+from beamlib.params import load_parameters
+from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
 
@@ -35,7 +36,7 @@ RUN = """
 import sys
 from pathlib import Path
 from beamlib.evaluate.arms import experiments
-from beamlib.evaluate.calling import resolved
+from beamlib.run import Run
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
@@ -48,8 +49,10 @@ if __name__ == "__main__":
         models=models, confirm_cost=True, calls=calls,
     )
     evaluate(chosen, [arm for arm in experiments(chosen)["main"] if arm.memory == "own"], quiet=True)
-    keep_settings(resolved(chosen))
+    keep_settings(Run.of(chosen))
 """
+
+ADAPTERS = named_memories(outside=True)
 
 
 @pytest.fixture(params=ADAPTERS)
@@ -143,12 +146,13 @@ def test_what_it_will_call_is_in_the_estimate(name: str, tmp_path: Path, repo_ro
         models = one_endpoint(server, tmp_path / "models.yaml")
     chosen = load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path), models=str(models))
     arms, tally = (Arm(memory="own", target=name),), CallTally()
-    count_adapters(tally, arms, example.conversation, len(example.probes), resolved(chosen), {})
-    (step,) = tally
+    count_adapters(tally, arms, example.conversation, len(example.probes), Run.of(chosen), {})
+    (step,), rule = tally, call_rule(arms[0])
+    assert rule is not None
     counts = tally[step]
     assert step == ("memory", f"{name}/chat")
-    assert (counts.pending, counts.held) == (RULES[name].calls * len(example.conversation.pairs), 0)
-    assert counts.input > counts.pending * RULES[name].tokens
+    assert (counts.pending, counts.held) == (rule.calls * len(example.conversation.pairs), 0)
+    assert counts.input > counts.pending * rule.tokens
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

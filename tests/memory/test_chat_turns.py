@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_offline import OfflineModel
-from beam_run.dry_run import REQUEST_TOKENS, input_tokens
+from beamlib.commands.dry_run import REQUEST_TOKENS, input_tokens
 from beamlib.data.conversations import Conversation
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import open_models, resolved
+from beamlib.evaluate.calling import open_models
 from beamlib.llm.chat_turns import MESSAGE_TOKENS, OPENING, ChatTurn, dialogue_text, insert_turns
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import load_models
@@ -31,6 +31,7 @@ from beamlib.memory.budget import RESERVE_TOKENS
 from beamlib.memory.full_context import FullContext
 from beamlib.memory.protocol import RetrievedContext, chat_turns, passage
 from beamlib.params import load_parameters
+from beamlib.run import Run
 from beamlib.text import WORDS, count_tokens
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
@@ -64,7 +65,7 @@ def send(real: Loaded, server: ScriptedServer, models: Path, repo_root: Path, tm
 
     def sent(conversation: Conversation = real.conversation, **changes: Any) -> list[Messages]:
         values = {"run": str(tmp_path / "run"), "models": str(models), "confirm_cost": True, **changes}
-        parameters = resolved(load_parameters(repo_root / "params/100k.yaml", **values))
+        parameters = Run.of(load_parameters(repo_root / "params/100k.yaml", **values))
         probes = real.probes[:QUESTIONS]
         with open_models(parameters, conversation.id) as roster:
             answers = answer_arms([Arm(memory="full-context")], conversation, probes, parameters, roster, {})

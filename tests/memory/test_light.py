@@ -101,7 +101,7 @@ def test_variants_share_one_reading(bakery: Conversation, make_model: Any) -> No
     sparse = light.variant(SETTINGS.model_copy(update={"retriever": "bm25"}))
     assert len(model.asked) == asked
     assert len(one.recall(QUESTIONS[0]).parts["episodic"]) == 2
-    assert sparse.name == "light-bm25-k3-working-pairs-2"
+    assert sparse.settings.name == "light-bm25-k3-working-pairs-2"
     alone = Light(make_model(), SETTINGS.model_copy(update={"retriever": "bm25"}))
     alone.ingest(bakery)
     assert [sparse.recall(q) for q in QUESTIONS] == [alone.recall(q) for q in QUESTIONS]
@@ -159,7 +159,7 @@ def test_an_empty_conversation_is_recalled_as_nothing(make_conversation: Any, ma
     ],
 )
 def test_the_name_tells_the_settings(make_model: Any, settings: LightSettings, name: str) -> None:
-    assert Light(make_model(), settings).name == name
+    assert Light(make_model(), settings).settings.name == name
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import pytest
 
 from beamlib.data.conversations import Conversation, Probe
-from beamlib.evaluate.answering import Oracle
 from beamlib.memory.full_context import NoMemory
+from beamlib.memory.oracle import Oracle
 from beamlib.memory.protocol import RetrievedContext, passage
 
 

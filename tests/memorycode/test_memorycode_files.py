@@ -19,7 +19,7 @@ from beam_memorycode.rule_scoring import ORDERS, RELEASED, SCORING_VARIANTS, sco
 from beam_memorycode.rules import DialogueRules, Rule, RuleVerdict
 from beam_memorycode.scored import ScoredModel, score_data
 from beam_memorycode.task import MEMORYCODE
-from beam_run.task_options import TaskOptions, run_command
+from beamlib.commands.task_runs import TaskOptions, run_command
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 

@@ -12,13 +12,14 @@ from matplotlib.figure import Figure
 from beam_memorycode.scored import score_data
 from beam_run.shown_tasks import Suite, announce, find_data, suite_of_run
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import answers_key, judgements_key
 from beamlib.evaluate.arms import arms_of
-from beamlib.evaluate.calling import recording_command, resolved, run_subdir
 from beamlib.evaluate.kept_settings import keep_settings
+from beamlib.evaluate.run import BEAM
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.workspace import Workspace
+from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 
@@ -83,6 +84,7 @@ def suite(folder: Path, models: str, tmp_path: Path, *, ask: bool = True, backbo
         ask=ask,
         backbones=backbones,
         places={"models": models},
+        models=load_models(Path(models)) if models else None,
         settings={"k": 2, "workers": 1},
         shared=shared,
     )
@@ -94,12 +96,13 @@ def test_models_are_asked_only_about_dialogues_that_were_named(
 ) -> None:
     models = str(repo_root / "params/models.yaml") if served else ""
     folder = tmp_path / "dialogues"
-    found = suite(folder, models, tmp_path, ask=ask, backbones=("one", "two"))
+    found = suite(folder, models, tmp_path, ask=ask, backbones=("gpt-4.1-nano", "gemini-2.0-flash"))
     shown = found.shown
     assert (shown.memorycode, shown.data, shown.conversations, shown.retrieval.k) == (str(folder), "", 3, 2)
-    assert (shown.models, shown.backbone, shown.confirm_cost) == ((models, "one") if asked else ("", "")) + (False,)
-    assert found.agreed({"confirm_cost": True}).shown.confirm_cost is asked
-    assert len(found.parameters) == (2 if asked else 1)
+    assert (shown.models, shown.backbone) == ((models, "gpt-4.1-nano") if asked else ("", ""))
+    assert shown.confirm_cost is False
+    assert found.agreed(True).shown.confirm_cost is asked
+    assert len(found.runs) == (2 if asked else 1)
     assert (OFFLINE_NAME in found.announcement) is not asked
     if not asked:
         assert list(found.estimates().items()) == []
@@ -125,7 +128,7 @@ def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_
         with pytest.raises(UserError, match="nothing is called before confirm_cost"):
             found.ask()
         assert server.connections == 0
-        found = found.agreed({"confirm_cost": True})
+        found = found.agreed(True)
         found.ask()
         called = len(server.requests)
         ((_, after),) = found.estimates().items()
@@ -139,7 +142,7 @@ def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_
 def test_what_notebook_10_makes_has_a_part_of_its_own(
     repo_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    work = Workspace(beam(repo_root, tmp_path, "/somewhere/dialogues"))
+    work = Workspace(Run.of(beam(repo_root, tmp_path, "/somewhere/dialogues")))
     announce(work, "memorycode")
     assert OFFLINE_NAME in capsys.readouterr().out
     settings = sidecar(work, "figure3_published")
@@ -150,18 +153,18 @@ def test_what_notebook_10_makes_has_a_part_of_its_own(
 
 def test_beam_does_not_rest_on_memorycode(repo_root: Path, tmp_path: Path) -> None:
     without, beside = (beam(repo_root, tmp_path, folder) for folder in ("", "/dialogues"))
-    assert recording_command(without) == recording_command(beside)
+    assert Run.of(without).recording_command == Run.of(beside).recording_command
     for arm in arms_of(without, ["main"]):
-        keys = [answers_key(arm, resolved(one)) for one in (without, beside)]
-        assert keys[0] == keys[1]
-        assert judgements_key(keys[0], resolved(without)) == judgements_key(keys[1], resolved(beside))
-    assert sidecar(Workspace(without), "figure4") == sidecar(Workspace(beside), "figure4")
-    assert "memorycode" not in sidecar(Workspace(beside), "figure4")
+        stores = [BEAM.store(arm, Run.of(one)) for one in (without, beside)]
+        assert stores[0].key("answers") == stores[1].key("answers")
+        assert stores[0].key("judgements") == stores[1].key("judgements")
+    assert sidecar(Workspace(Run.of(without)), "figure4") == sidecar(Workspace(Run.of(beside)), "figure4")
+    assert "memorycode" not in sidecar(Workspace(Run.of(beside)), "figure4")
 
 
 def test_a_published_run_does_not_name_the_folder(repo_root: Path, tmp_path: Path) -> None:
     models = str(repo_root / "params/models.yaml")
     parameters = beam(repo_root, tmp_path, "/dialogues").model_copy(update={"models": models})
-    keep_settings(resolved(parameters))
-    kept = json.loads((tmp_path / "run" / run_subdir(parameters) / "parameters.json").read_text())
+    keep_settings(Run.of(parameters))
+    kept = json.loads((tmp_path / "run" / Run.of(parameters).part / "parameters.json").read_text())
     assert "memorycode" not in kept and kept["authors"] == ""

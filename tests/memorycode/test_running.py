@@ -17,13 +17,14 @@ from beam_memorycode.outputs import read_outputs
 from beam_memorycode.rules import DialogueRules
 from beam_memorycode.running import MEMORY_SETUPS, SETUPS, SharedQueries, answer_shared, run_dialogue
 from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, dialogue_unit
-from beam_run.task_options import TaskOptions, run_command, score_command
+from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import open_models, resolved
+from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, ModelRoles, Outcome, Prompt
 from beamlib.params import RunParameters, load_parameters
+from beamlib.run import Run
 from scripted_server import ScriptedServer, vectors
 from steady_replies import one_endpoint, steady_reply
 
@@ -104,7 +105,7 @@ def test_a_memory_sees_the_talk_and_the_question_and_nothing_else(repo_root: Pat
         f"    def recall(self, q):\n        self.seen.append(q)\n"
         f"        open({str(tmp_path / 'seen')!r}, 'w').write(json.dumps(self.seen))\n        return Recollection('')\n"
     )
-    given = resolved(parameters(repo_root, tmp_path / "run", own_memory=f"{tmp_path / 'spy.py'}:Spy"))
+    given = Run.of(parameters(repo_root, tmp_path / "run", own_memory=f"{tmp_path / 'spy.py'}:Spy"))
     one = dialogue(1)
     secret = (Topic("instruction-add", "CANARY value"), *one.sessions[0].topics)
     marked = Dialogue(
@@ -131,7 +132,7 @@ def test_sessions_are_found_by_an_endpoint_or_the_reason_is_given(repo_root: Pat
         with ScriptedServer(lambda _: "code", embed=embed) as server:
             models = str(one_endpoint(server, tmp_path / f"{name}.yaml", attempts=1))
             changes = {"models": models, "encoder": "embedding", "retriever": "dense"}
-            given = resolved(parameters(repo_root, tmp_path / name, **changes))
+            given = Run.of(parameters(repo_root, tmp_path / name, **changes))
             with open_models(given, "dialogue_1", suite="memorycode") as roster:
                 answers[name] = run_dialogue(dialogue(1), ["retrieval"], given, roster)["retrieval"]
             sent = set(server.embedded)
@@ -142,7 +143,7 @@ def test_sessions_are_found_by_an_endpoint_or_the_reason_is_given(repo_root: Pat
 
 
 def test_a_failed_call_is_no_answer_and_has_its_reason(repo_root: Path, tmp_path: Path) -> None:
-    given = resolved(parameters(repo_root, tmp_path))
+    given = Run.of(parameters(repo_root, tmp_path))
     answers = run_dialogue(dialogue(1), ["history", "rag"], given, ModelRoles.of(Counted(fails=REFUSED)))
     for setup in ("history", "rag"):
         fine, failed = answers[setup]
@@ -152,7 +153,7 @@ def test_a_failed_call_is_no_answer_and_has_its_reason(repo_root: Path, tmp_path
 
 def test_light_reads_a_dialogue_once_and_filters_for_every_query(repo_root: Path, tmp_path: Path) -> None:
     memory, reader = Counted(), Counted()
-    given = resolved(parameters(repo_root, tmp_path))
+    given = Run.of(parameters(repo_root, tmp_path))
     run_dialogue(dialogue(1), ["light"], given, ModelRoles(reader, memory, memory, memory, memory))
     steps = [prompt.id for prompt in memory.prompts]
     assert steps.count("episodic_keys") == steps.count("scratchpad_notes") == 3  # one per pair
@@ -178,7 +179,7 @@ def ask(given: RunParameters, setups: Any = SETUPS) -> TaskPlan:
 
 
 def test_answers_lie_in_the_authors_layout_and_read_back(offline: TaskPlan) -> None:
-    top = Path(offline.parameters.run) / "memorycode" / "outputs"
+    top = Path(offline.run.run) / "memorycode" / "outputs"
     arms = ("chain", "retrieval", "alone", *MEMORY_SETUPS)
     assert {path.name for path in top.iterdir()} == {"offline", *(f"offline-{arm}" for arm in arms)}
     published = read_outputs(top / "offline", DIALOGUES)
@@ -192,10 +193,10 @@ def test_answers_lie_in_the_authors_layout_and_read_back(offline: TaskPlan) -> N
 
 
 def test_one_setup_asked_later_keeps_the_others_in_its_file(offline: TaskPlan) -> None:
-    path = Path(offline.parameters.run) / "memorycode/outputs/offline/output_1.json"
+    path = Path(offline.run.run) / "memorycode/outputs/offline/output_1.json"
     before = path.read_bytes()
     path.unlink()
-    ask(offline.parameters, ["history"])
+    ask(offline.run, ["history"])
     assert path.read_bytes() == before
 
 
@@ -205,7 +206,7 @@ def test_the_manifest_says_what_the_answers_rest_on(offline: TaskPlan) -> None:
     assert set(rag.prompts) == {"memorycode_recalled"} and len(light.prompts) == 5
     assert {"k", "retriever", "reader_window"} <= set(rag.settings) and session.settings == {}
     assert (set(rag.conversations), rag.left_out) == ({"dialogue_1", "dialogue_2"}, {"dialogue_3": NO_TEXTS})
-    assert {*MEMORYCODE.arms(offline.parameters)} == set(SETUPS)
+    assert {*MEMORYCODE.arms(offline.run)} == set(SETUPS)
 
 
 def test_at_most_so_many_of_each_length_and_those_with_texts_first() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_offline.read_facts import (
+from beam_generate.read_facts import (
     Day,
     count_asked,
     find_dates,

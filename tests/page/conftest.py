@@ -14,6 +14,7 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
+from beamlib.run import Run
 from browser_driver import BROWSERS, Browser, find_browser, open_browser
 from fixtures_release import write_release
 from page_views import Look
@@ -37,7 +38,7 @@ def run_on(root: Path, data: Path, run: Path, **changes: Any) -> Path:
     """A run of `ARMS` by the stand-in on the conversations in `data`."""
     parameters = parameters_for(root, data, run, **changes)
     evaluate(parameters, ARMS, quiet=True)
-    keep_settings(parameters)
+    keep_settings(Run.of(parameters))
     return run
 
 

@@ -20,11 +20,11 @@ from beam_run.publish import publish
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import sha256_of_file
 from beamlib.params import load_parameters
+from beamlib.run import Run
 from commands import Call, beamlib
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
@@ -87,7 +87,7 @@ def places(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         changes = {"data": str(found.data), "run": str(root / "recorded"), "models": str(found.models), "workers": 1}
         parameters = load_parameters(repo_root / "params/100k.yaml", confirm_cost=True, **changes)
         evaluate(parameters, [Arm(memory="none")], quiet=True)
-    keep_settings(resolved(parameters))
+    keep_settings(Run.of(parameters))
     publish(root / "recorded", found.archive)
     yield found
     freed(found.data)

@@ -13,20 +13,21 @@ import beamlib
 from beamlib.data.conversations import ABILITIES, SIZES, Conversation, Probe, Size
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
-from beamlib.evaluate.answering import ask_arm, light_settings
+from beamlib.evaluate.answering import ask_arm, given_to
 from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
-from beamlib.evaluate.calling import endpoints, resolved
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.model import Completion, Prompt
+from beamlib.llm.model import Completion, ModelRoles, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.rag import Rag
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.places import PARAMS
+from beamlib.plugins import plugins
 from beamlib.retrieval import embedded_encoder
 from beamlib.retrieval.dense import DenseIndex
+from beamlib.run import Run
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 
@@ -68,9 +69,14 @@ def test_a_parameter_is_the_papers_by_default_and_in_the_preset(size: Size, name
     assert usual_parameters(size)[name] == paper(size)[name] == DEFAULTS[name]
 
 
+def light_settings(parameters: RunParameters) -> LightSettings:
+    models = ModelRoles.of(plugins().model())
+    return Light.settings_for(given_to(Arm(memory="light"), Run.of(parameters), models))
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_light_has_the_numbers_of_section_3(size: Size) -> None:
-    settings = light_settings(Arm(memory="light"), resolved(usual_parameters(size)))
+    settings = light_settings(usual_parameters(size))
     assert (settings.k, settings.scratchpad_threshold, settings.scratchpad_target) == (5, 30_000, 15_000)
     assert settings.use_retrieval and settings.use_working and settings.use_scratchpad and settings.use_filter
     assert not settings.released
@@ -112,7 +118,7 @@ WRITERS: Mapping[str, tuple[str, float]] = {
 @pytest.mark.parametrize("prompt_id", WRITERS)
 def test_a_prompt_goes_to_the_model_that_the_paper_names(prompt_id: str) -> None:
     parameters, role = paper(), str(prompt_file(prompt_id).role)
-    evaluating = endpoints(parameters)
+    evaluating = Run.of(parameters).endpoints
     found = evaluating.get(role) or load_models(Path(parameters.generation.authors)).authors[role]  # type: ignore[index]
     model, temperature = WRITERS[prompt_id]
     assert (found.model.rpartition("/")[2].removesuffix("-Instruct-Turbo"), found.temperature) == (model, temperature)
@@ -124,15 +130,17 @@ def _filled(prompt_id: str) -> Prompt:
 
 
 def test_the_default_asks_no_language_model_and_the_preset_asks_one_in_every_role() -> None:
-    assert endpoints(usual_parameters("100K")) == {} and not usual_parameters("100K").generation.authors
-    assert {"reader", "memory", "compressor", "judge", "aligner"} <= set(endpoints(paper()))
+    assert Run.of(usual_parameters("100K")).endpoints == {} and not usual_parameters("100K").generation.authors
+    assert {"reader", "memory", "compressor", "judge", "aligner"} <= set(Run.of(paper()).endpoints)
     preset = usual_parameters("100K", preset="paper")
     assert (preset.models, preset.generation.authors) == ("params/models.yaml", "params/models.yaml")
 
 
 @pytest.mark.parametrize("backbone", ["qwen2.5-32b-awq", "llama-4-maverick-fp8", "gemini-2.0-flash", "gpt-4.1-nano"])
 def test_every_backbone_reads_at_temperature_0(backbone: str) -> None:
-    readers = {name: one for name, one in endpoints(paper(backbone=backbone)).items() if name.startswith("reader")}
+    readers = {
+        name: one for name, one in Run.of(paper(backbone=backbone)).endpoints.items() if name.startswith("reader")
+    }
     assert readers and {one.temperature for one in readers.values()} == {0.0}
 
 
@@ -145,13 +153,13 @@ def test_every_backbone_reads_at_temperature_0(backbone: str) -> None:
     ],
 )
 def test_the_preset_has_the_windows_of_section_4_1(backbone: str, least: int, most: int) -> None:
-    parameters = resolved(paper(backbone=backbone))
+    parameters = Run.of(paper(backbone=backbone))
     assert least <= parameters.context.full_context_window <= most
     assert parameters.context.reader_window == 32_768
 
 
 def test_the_ablations_of_the_preset_are_with_qwen() -> None:
-    assert resolved(paper()).backbone == "qwen2.5-32b-awq"
+    assert Run.of(paper()).backbone == "qwen2.5-32b-awq"
 
 
 PLAN = {"topic", "profile", "timeline", "narratives", "subplans", "bullets"}
@@ -262,7 +270,7 @@ def test_faiss_is_used_by_dense_search_alone(
 
 
 def test_the_preset_embeds_by_bge_small() -> None:
-    settings = light_settings(Arm(memory="light"), resolved(paper()))
+    settings = light_settings(paper())
     assert settings.retriever == "dense" and settings.encoders.dense == "BAAI/bge-small-en-v1.5"
 
 
@@ -279,7 +287,7 @@ def test_the_arms_of_each_experiment() -> None:
 
 
 def test_rag_and_light_answer_by_listing_44(example: Conversation) -> None:
-    parameters = resolved(usual_parameters("100K"))
+    parameters = Run.of(usual_parameters("100K"))
     probes = [Probe("q0", example.id, "Where did I go?")]
     for name, memory in (("rag", Rag(k=5)), ("light", Light(Keys(), LightSettings()))):
         memory.ingest(example)

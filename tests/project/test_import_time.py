@@ -44,7 +44,8 @@ def test_nothing_heavy_is_imported() -> None:
 
 @pytest.mark.parametrize("domain", ["Coding", "Math"])
 def test_sympy_is_loaded_where_mathematics_is_written(domain: str) -> None:
-    modules = "from beam_generate.pipeline import ConversationSpec; from beamlib.params import usual_parameters"
+    modules = "from beam_run.plugins import register_packages; register_packages(); "
+    modules += "from beam_generate.pipeline import ConversationSpec; from beamlib.params import usual_parameters"
     story = f"ConversationSpec(usual_parameters('100K', domain='{domain}')).story()"
     write = f"from beam_offline.author.author import OfflineAuthor; OfflineAuthor({story}).script(0)"
     assert ("sympy" in imported(f"{modules}; {write}")) == (domain == "Math")

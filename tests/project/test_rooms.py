@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = ("data", "llm", "retrieval", "memory", "evaluate", "scoring", "report")
+ROOMS = ("data", "llm", "retrieval", "memory", "evaluate", "scoring", "report", "commands")
 PACKAGES = ("claims", "field", "generate", "meme", "memories", "memorycode", "offline", "page", "run")
 LOWER = ("data", "llm", "retrieval", "memory")
 """Rooms that import none of the others."""
@@ -63,6 +63,18 @@ def test_no_modules_import_each_other_in_a_ring(repo_root: Path) -> None:
     graph = {name: {other for other in imported(file) if other in files} - {name} for name, file in files.items()}
     assert sum(map(len, graph.values())) > 500
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the ring
+
+
+def test_no_package_imports_one_that_imports_it(repo_root: Path) -> None:
+    """What two packages share lies below both; imports within functions count, and those for types do not."""
+    graph: dict[str, set[str]] = {}
+    for file in (repo_root / "packages").glob("beam*/**/*.py"):
+        own = file.relative_to(repo_root / "packages").parts[0]
+        found = {name.partition(".")[0] for name in imported(file) if name.startswith("beam_")}
+        graph.setdefault(own, set()).update(found - {own})
+    assert graph["beam_run"] >= {"beam_generate", "beam_memories", "beam_page"}
+    assert not [(name, other) for name, others in graph.items() for other in others if name in graph.get(other, ())]
+    assert not [name for name, others in graph.items() if "beam_run" in others]
 
 
 def test_the_root_is_counted_in_one_place(repo_root: Path) -> None:

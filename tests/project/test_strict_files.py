@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from beam_run import cli
+from beam_run.cluster.addresses import check_address
 from beamlib.errors import UserError
-from beamlib.files import parse_json, parse_yaml, read_json, read_jsonl
+from beamlib.files import MOST_YAML, MOST_YAML_NODES, parse_json, parse_yaml, read_json, read_jsonl
 from beamlib.llm import prompts
+from beamlib.llm.endpoints import load_models
 from beamlib.params import load_parameters
 
 
@@ -56,10 +58,18 @@ def test_a_value_may_be_written_once_and_used_again() -> None:
     ("line", "message"),
     [
         ("size: 1M\n", "a key occurs twice"),
-        ("extra: " + "9" * 5000, "cannot be read"),
+        ("extra: " + "9" * 5000, "a number too long"),
+        ("extra: 0x" + "f" * 5000, "a number too long"),
+        ("extra: 1" + ":1" * 100_000, "a number too long"),
+        ('extra: "\\ud800"', "half a character"),
+        ("extra: &a [*a]", "a value that contains itself"),
+        ("extra: &a {b: &b [{c: *a}]}", "a value that contains itself"),
+        ("#" * (1 << 18), "has more than 262,144 characters"),
+        ("extra: [" + "1," * 20_001 + "]", "more than 20,000 values"),
         ("extra: *x", "undefined alias"),
         ("extra: 2024-13-45", "cannot be read"),
-        ("extra: " + "[" * 5000, "(not valid YAML|cannot be read)"),
+        ("extra: " + "[" * 5000, "nested more than 30 deep"),
+        ("extra:\n" + "".join(" " * n + "a:\n" for n in range(1, 500)), "nested more than 30 deep"),
     ],
 )
 def test_parameters_are_read_strictly(line: str, message: str, tmp_path: Path, repo_root: Path) -> None:
@@ -67,6 +77,52 @@ def test_parameters_are_read_strictly(line: str, message: str, tmp_path: Path, r
     path.write_text((repo_root / "params/100k.yaml").read_text() + line)
     with pytest.raises(UserError, match=message):
         load_parameters(path)
+
+
+def expansion(merged: bool = False) -> str:
+    """Seven lines that stand for ten million values."""
+    lines = ["a0: &a0 {k: 1}" if merged else 'a0: &a0 ["x","x","x","x","x","x","x","x","x","x"]']
+    for level in range(1, 7):
+        aliases = ",".join([f"*a{level - 1}"] * 10)
+        lines.append(f"a{level}: &a{level} " + (f"{{<<: [{aliases}]}}" if merged else f"[{aliases}]"))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_aliases_count_as_what_they_stand_for(merged: bool, tmp_path: Path, repo_root: Path) -> None:
+    """As parameters, as a models file, as a prompt's header, as a cluster's file, and as a setting."""
+    bomb = tmp_path / "bomb.yaml"
+    bomb.write_text(expansion(merged))
+    prompt = (repo_root / "prompts/answer.md").read_text().replace("---\n", f"---\n{expansion(merged)}", 1)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "answer.md").write_text(prompt)
+    began = time.perf_counter()
+    for read in (
+        lambda: load_parameters(bomb),
+        lambda: load_models(bomb),
+        lambda: check_address(str(bomb)),
+        lambda: prompts.Prompts.read(tmp_path / "own"),
+        lambda: parse_yaml(expansion(merged), Path("--set")),
+    ):
+        with pytest.raises(UserError, match="more than 20,000 values, aliases counted in full"):
+            read()
+    assert time.perf_counter() - began < 5
+
+
+def test_a_file_too_long_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "endless.yaml"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UserError, match="has more than 262,144 characters"):
+        load_models(path)
+
+
+def test_the_bounds_leave_room_for_every_file_of_ours(repo_root: Path) -> None:
+    """Ten times as much as the longest may come."""
+    files = [path for part in ("params", "packages", "beamlib") for path in (repo_root / part).rglob("*.yaml")]
+    assert len(files) > 10
+    assert all(len(path.read_text()) * 10 < MOST_YAML for path in files)
+    assert all(str(parse_yaml(path.read_text(), path)).count(",") * 5 < MOST_YAML_NODES for path in files)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +157,7 @@ def test_a_broken_prompt_file_is_one_sentence(
     (tmp_path / "answer.md").write_text(text.replace(old, new))
     monkeypatch.setattr(prompts, "PROMPTS", tmp_path)
     with pytest.raises(UserError, match=message):
-        prompts.prompt_file.__wrapped__("answer")
+        prompts.prompt_file("answer")
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from beam_generate.notebooks import review_widget
 from beam_generate.probes.drafts import Draft, Spoken, View
 from beam_page.building import scripts, write_page
 from beam_page.run_folder import read_run
-from beam_run.costs import Estimate, RealisedRow
 from beam_run.executing import EVALUATION, NOTEBOOKS, execute, to_html
+from beamlib.commands.costs import Estimate, RealisedRow
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
 from beamlib.report.table import markdown_text, print_rows, save_table
@@ -221,7 +221,7 @@ def cost_text(name: str) -> str:
     row = poisoned(RealisedRow).model_copy(update={"model": name, "role": "r", "step": "s"})
     estimate = poisoned(Estimate)
     row_ahead = estimate.rows[0].model_copy(update={"model": name, "role": "r", "step": "s"})
-    from beam_run.cost_table import cost_table
+    from beamlib.commands.cost_table import cost_table
 
     text = estimate.model_copy(update={"rows": (row_ahead,), "backbone": name}).render()
     assert name in text

@@ -44,9 +44,9 @@ def test_recalls_pairs_in_rank_order(retriever: str) -> None:
 
 
 def test_names_tell_the_settings() -> None:
-    assert Rag().name == "rag-hybrid-k5"
-    assert Rag(k=10, retriever="bm25", released=DUPLICATES).name == "rag-bm25-k10-released-duplicate-per-message"
-    assert Rag(released=RAG_FLAGS, encoder="/models/bge-small").name == "rag-hybrid-k5-bge-small-released"
+    assert Rag().full_name == "rag-hybrid-k5"
+    assert Rag(k=10, retriever="bm25", released=DUPLICATES).full_name == "rag-bm25-k10-released-duplicate-per-message"
+    assert Rag(released=RAG_FLAGS, encoder="/models/bge-small").full_name == "rag-hybrid-k5-bge-small-released"
 
 
 def test_the_released_index_holds_a_pair_once_per_message_of_its_turn() -> None:

@@ -18,10 +18,11 @@ import beamlib
 from beam_run.assembly import AssemblyOptions, assemble, assemble_job
 from beam_run.cli import app
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import read_judgements
 from beamlib.evaluate.arms import COMPONENTS, Arm
+from beamlib.evaluate.beam_records import read_judgements
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
+from beamlib.run import Run
 from beamlib.scoring.scores import score_run, summarise
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
@@ -159,11 +160,11 @@ def test_judges_are_not_mixed_unless_asked(mixed: tuple[Path, list[RunParameters
         assemble(run, AssemblyOptions())
     text = assemble(run, AssemblyOptions(allow_mixed=True))["table1_main_results"].to_markdown()
     assert "Mixed runs: their judges differ" in text and "offline stand-in, not a language model" in text
-    assert assemble_job(run, own) == ""  # a job's own parts, and of the others those with its judge
+    assert assemble_job(run, list(map(Run.of, own))) == ""  # a job's own parts, and of the others those with its judge
     text = (run / "tables" / "all" / "table1_main_results.md").read_text()
     assert "Left out, with another judge or other data: 100k-a, 100k-b, 100k-c, 100k-d, 500k-a, 500k-b, 500k-c." in text
     with patch("beam_run.assembly.assemble", side_effect=UserError("no")):
-        assert assemble_job(run, own) == "no"
+        assert assemble_job(run, list(map(Run.of, own))) == "no"
     assert not list(run.glob("*/all/*"))  # tables of an earlier state would stand for those of the tiers
 
 

@@ -23,8 +23,10 @@ from beam_run.cluster import use_cluster
 from beam_run.cluster.journal import JournalStore, merge, replies
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.run import evaluate
 from beamlib.llm.call_store import CallStore, StoredCall
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import Outcome
 from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
@@ -201,7 +203,7 @@ def test_a_limit_of_spending_holds_for_all_workers(
         given = parameters(repo_root, data, tmp_path / "run", models)
         set_spending_limit(4.0)
         said = r"has spent \$[23].* of \$4.00, and the next call"
-        with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(given.run), models):
+        with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(given.run), load_models(models)):
             evaluate(given, ARMS, quiet=True)
         assert reached.value.exit_code == 3
         made = len(server.requests)
@@ -212,7 +214,7 @@ def test_a_limit_of_spending_holds_for_all_workers(
         )
         assert 2.0 < words / 1_000 <= 4.0
         set_spending_limit(1_000)
-        with limited(Path(given.run), models):
+        with limited(Path(given.run), load_models(models)):
             evaluate(given, ARMS, quiet=True)
         assert not server.repeated() and 0 < made < len(server.requests) == expected[1]
     assert records(tmp_path / "run") == {**expected[0]}
@@ -367,6 +369,29 @@ def test_a_reply_after_one_that_a_full_disk_tore_is_kept(tmp_path: Path) -> None
     journal.journal.write_bytes(b'["torn')
     journal.put("key", StoredCall(**about, time="2026-11-23T16:00:00+00:00"))
     assert [key for _, key, _ in replies(journal.journal)] == ["key"]
+
+
+def test_journals_go_after_the_store_that_holds_them_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut between the two must find either."""
+    about: dict[str, Any] = dict.fromkeys(("role", "conversation", "step", "about", "model", "base_url", "text"), "one")
+    JournalStore(tmp_path / "100K-1.sqlite", run_id="1").put(
+        "key", StoredCall(**about, time="2026-11-23T16:00:00+00:00")
+    )
+    events: list[str] = []
+    replace, unlink = Path.replace, Path.unlink
+    monkeypatch.setattr("beam_run.cluster.journal.sync", lambda path: events.append(f"sync {path.name}"))
+    monkeypatch.setattr(
+        Path, "replace", lambda path, new: (events.append(f"replace {path.name}"), replace(path, new))[1]
+    )
+    monkeypatch.setattr(
+        Path, "unlink", lambda path, **more: (events.append(f"unlink {path.suffix}"), unlink(path, **more))
+    )
+    assert merge(tmp_path / "100K-1.sqlite", "1") == 1
+    name = "100K-1.sqlite.new"
+    ours = [event for event in events if event.endswith((name, tmp_path.name, ".replies"))]
+    assert ours[-4:] == [f"sync {name}", f"replace {name}", f"sync {tmp_path.name}", "unlink .replies"]
 
 
 def test_a_failure_that_may_pass_never_hides_a_reply(tmp_path: Path) -> None:

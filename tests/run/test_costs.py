@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_run.cost_table import cost_table, read_costs, save_costs
-from beam_run.costs import (
+from beamlib.commands.cost_table import cost_table, read_costs, save_costs
+from beamlib.commands.costs import (
     Estimate,
     PendingRow,
     RealisedRow,
@@ -22,9 +22,10 @@ from beam_run.costs import (
     realised,
     since,
 )
-from beam_run.estimate import estimate_path, save_estimate
+from beamlib.commands.estimate import estimate_path, save_estimate
 from beamlib.llm.stored_model import CallStore, StoredCall
 from beamlib.params import RunParameters, load_parameters
+from beamlib.run import Run
 from beamlib.text import money
 
 READER = {"stage": "answering", "role": "reader", "step": "answer", "model": "big"}
@@ -189,7 +190,7 @@ def test_what_the_stores_hold_is_summed_reading_included(parameters: RunParamete
     put(tmp_path / "run/calls/100k", "100K-1", [keys, keys, answer])
     put(tmp_path / "run/calls/100k", "100K-2", [keys, failed, gone])
     put(tmp_path / "run/calls/500k", "500K-1", [keys])  # another tier
-    rows = realised(parameters)
+    rows = realised(Run.of(parameters))
     assert [(row.stage, row.calls, row.failures, row.input_tokens, row.cached_tokens, row.seconds) for row in rows] == [
         ("memory reading", 3, 0, 3_000, 30, 1.5),
         ("answering", 2, 1, 1_000, 10, 0.5),
@@ -202,16 +203,16 @@ def test_what_the_stores_hold_is_summed_reading_included(parameters: RunParamete
 
 
 def test_costs_are_kept_for_the_page(parameters: RunParameters, tmp_path: Path) -> None:
-    assert save_costs(parameters) is None
-    save_estimate(BOTH, parameters)
+    assert save_costs(Run.of(parameters)) is None
+    save_estimate(BOTH, Run.of(parameters))
     answer = {"role": "reader", "step": "answer", "model": "big", "text": "x", "input_tokens": 90, "output_tokens": 9}
     put(tmp_path / "run/calls/100k", "100K-1", [answer])
-    path = save_costs(parameters)
-    assert path == estimate_path(parameters).with_name("costs.json")
+    path = save_costs(Run.of(parameters))
+    assert path == estimate_path(Run.of(parameters)).with_name("costs.json")
     assert path is not None
     first = path.read_bytes()
     value = json.loads(first)
-    assert read_costs(value).to_csv() == cost_table(BOTH, realised(parameters)).to_csv()
+    assert read_costs(value).to_csv() == cost_table(BOTH, realised(Run.of(parameters))).to_csv()
     assert read_costs(value).to_html().startswith('<figure class="costs">')
-    save_costs(parameters)
+    save_costs(Run.of(parameters))
     assert path.read_bytes() == first

@@ -14,18 +14,18 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_run import estimate as module
-from beam_run.costs import Estimate, pending_line, realised, since
-from beam_run.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
-from beam_run.estimate import estimate, estimate_path, read_estimate, save_estimate, start_estimate
+from beamlib.commands import estimate as module
+from beamlib.commands.costs import Estimate, pending_line, realised, since
+from beamlib.commands.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
+from beamlib.commands.estimate import estimate, estimate_path, read_estimate, save_estimate, start_estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import calls_folder
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, Prompt
 from beamlib.llm.stored_model import CallStore, StoredCall
 from beamlib.params import RunParameters, load_parameters
+from beamlib.run import Run
 from scripted_server import ScriptedServer
 
 ARMS = (Arm(memory="full-context"), Arm(memory="light", retriever="bm25", k=2), Arm(memory="oracle"))
@@ -101,18 +101,18 @@ def test_what_is_estimated_is_then_called(
 ) -> None:
     evaluate(parameters, ARMS, quiet=True)
     assert len(server.requests) == rehearsed.pending
-    made = since(realised(parameters), rehearsed.before or ())
+    made = since(realised(Run.of(parameters)), rehearsed.before or ())
     assert {(row.role, row.step): row.calls for row in made} == calls(rehearsed)
     assert calls(rehearsed)["reader", "answer_turns"] == 20
     # Everything is on file: nothing is left to do.
     assert (estimate(parameters, ARMS, quiet=True).pending, estimate(parameters, ARMS, quiet=True).held) == (0, 0)
     # The answers are gone, the calls are not.
-    shutil.rmtree(estimate_path(parameters).parent)
+    shutil.rmtree(estimate_path(Run.of(parameters)).parent)
     again = estimate(parameters, ARMS, quiet=True)
     assert (again.pending, again.held) == (0, rehearsed.pending)
     assert list(again.bases()) == []
     # One call is gone, and no other depends on its reply.
-    with sqlite3.connect(calls_folder(parameters) / "100K-1.sqlite") as database:
+    with sqlite3.connect(Run.of(parameters).calls_folder() / "100K-1.sqlite") as database:
         key = "SELECT min(key) FROM calls WHERE step = 'judge_nugget'"
         database.execute(f"DELETE FROM calls WHERE key = ({key})")
     again = estimate(parameters, ARMS, quiet=True)
@@ -121,7 +121,7 @@ def test_what_is_estimated_is_then_called(
     assert again.dollars == pytest.approx(again.rows[-1].dollars)
     # The steps of the run are known now: means of what the server sent, where there are enough.
     (left,) = (row for row in again.rows if row.calls)
-    judged = next(row for row in realised(parameters) if row.step == "judge_nugget")
+    judged = next(row for row in realised(Run.of(parameters)) if row.step == "judge_nugget")
     assert left.basis == "mean of this run's stored replies"
     assert left.output_tokens == pytest.approx(judged.output_tokens / judged.calls, abs=0.5)
     everything = estimate(parameters.model_copy(update={"calls": "refresh"}), ARMS, quiet=True)
@@ -166,7 +166,7 @@ def test_a_stored_failure_that_may_pass_is_pending_and_any_other_is_held(
         patched.setattr(DryRun, "held", note)
         pending = estimate(parameters, arms, quiet=True).pending
     common = {"role": "reader", "conversation": "100K-1", "step": "answer", "about": "", "model": "reader-model"}
-    with CallStore(calls_folder(parameters) / "100K-1.sqlite") as store:
+    with CallStore(Run.of(parameters).calls_folder() / "100K-1.sqlite") as store:
         for key, outcome in zip(keys, ("content filter", "endpoint unavailable", "refused"), strict=False):
             values = {
                 **common,
@@ -210,26 +210,26 @@ def test_a_memory_of_ones_own_is_not_run(tmp_path: Path, repo_root: Path) -> Non
 def test_the_stand_in_costs_nothing(tmp_path: Path, repo_root: Path) -> None:
     parameters = run_parameters(tmp_path, repo_root, "http://127.0.0.1:9/v1", models="")
     found = estimate(parameters, ARMS, quiet=True)
-    assert (found.rows, found.pending, realised(parameters)) == ((), 0, [])
+    assert (found.rows, found.pending, realised(Run.of(parameters))) == ((), 0, [])
     assert found.render() == "Nothing is called and nothing is paid: the offline stand-in answers everything."
 
 
 def test_an_estimate_is_kept_until_the_next_one_that_calls(
     rehearsed: Estimate, parameters: RunParameters, tmp_path: Path
 ) -> None:
-    assert read_estimate(parameters) is None
-    path = save_estimate(rehearsed, parameters)
+    assert read_estimate(Run.of(parameters)) is None
+    path = save_estimate(rehearsed, Run.of(parameters))
     assert path == tmp_path / "run/100k-one/estimate.json"
     before = path.read_bytes()
-    assert read_estimate(parameters) == rehearsed
-    assert save_estimate(rehearsed.model_copy(update={"rows": ()}), parameters) is None
+    assert read_estimate(Run.of(parameters)) == rehearsed
+    assert save_estimate(rehearsed.model_copy(update={"rows": ()}), Run.of(parameters)) is None
     assert path.read_bytes() == before
-    start_estimate(parameters)
-    started = read_estimate(parameters)
+    start_estimate(Run.of(parameters))
+    started = read_estimate(Run.of(parameters))
     assert started is not None and started.before == () and started.rows == rehearsed.rows
     path.write_text(path.read_text().replace('"calls"', '"cals"', 1))
     with pytest.raises(UserError, match=r"estimate\.json: field 'rows\.0"):
-        read_estimate(parameters)
+        read_estimate(Run.of(parameters))
 
 
 def test_money_by_hand() -> None:

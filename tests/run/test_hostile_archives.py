@@ -16,12 +16,12 @@ import beamlib
 from beam_run.publish import publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import to_json
 from beamlib.params import load_parameters
 from beamlib.retrieval import dense_encoder
+from beamlib.run import Run
 from remade_archives import contents, remade, signed
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
@@ -40,7 +40,7 @@ def run(repo_root: Path, tmp_path_factory: pytest.TempPathFactory, file_in_this_
         repo_root / "params" / "100k.yaml", data=str(EXAMPLE), run=str(folder), workers=1, alignment="greedy"
     )
     evaluate(parameters, ARMS, quiet=True)
-    keep_settings(resolved(parameters))
+    keep_settings(Run.of(parameters))
     return folder
 
 

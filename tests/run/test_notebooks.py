@@ -15,7 +15,6 @@ import yaml
 from click.testing import CliRunner
 from papermill.cli import papermill
 
-from beam_run.arguments import named_settings
 from beam_run.executing import (
     EVALUATION,
     GENERATION,
@@ -27,11 +26,12 @@ from beam_run.executing import (
     preflight,
 )
 from beam_run.notebooks import begin
+from beamlib.commands.options import named_settings
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import run_subdir
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import BASE, FIELDS, RunParameters, load_parameters, usual_parameters
 from beamlib.places import PARAMS, ROOT
+from beamlib.run import Run
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.settings import ProtocolName
 
@@ -232,7 +232,7 @@ def test_parameters_are_documented(repo_root: Path) -> None:
     assert (repo_root / "docs/parameters.md").read_text() == reference
     base = load_parameters(PARAMS / BASE)
     usual = {name: field.default for name, field in FIELDS.items() if not field.is_required()}
-    assert len(usual) == 8 and usual == {name: base[name] for name in usual}
+    assert usual == {name: base[name] for name in usual}
 
 
 def test_a_run_folder_that_is_data_is_refused(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_trial_begins_with_the_calls_of_the_run(of_the_run: RunParameters, tmp
     models.write_text((ROOT / "params/models.yaml").read_text())
     run = Path(of_the_run.run)
     (run / "notebooks" / "100k").rename(
-        run / "notebooks" / run_subdir(of_the_run.model_copy(update={"models": str(models)}))
+        run / "notebooks" / Run.of(of_the_run.model_copy(update={"models": str(models)})).part
     )
     work = begin({"size": "100K", "run": str(run), "models": str(models)}, EVALUATION[2])
     with CallStore(work.run / "calls/100k/100K-1.sqlite", read_only=True) as store:

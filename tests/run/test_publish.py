@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,14 +20,15 @@ from beam_page.run_folder import read_run
 from beam_run.archive import export_calls, import_calls
 from beam_run.publish import publish, verify
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import CLAIMED, Manifest, differing_claim, read_manifest
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.beam_records import CLAIMED, Manifest, differing_claim, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
+from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
 from beamlib.report.footer import CLAIMED_LINE, footer
+from beamlib.run import Run
 from remade_archives import contents, remade, signed
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
@@ -54,7 +57,7 @@ def run(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         evaluate(parameters, ARMS, quiet=True)
         assert any("Of this: " in str(request.body) for request in server.requests)
-    keep_settings(resolved(parameters))
+    keep_settings(Run.of(parameters))
     return root / "run"
 
 
@@ -75,6 +78,52 @@ def test_a_call_that_is_not_in_the_archive_is_said_without_a_command_that_pays(r
     with pytest.raises(UserError, match="the call is not stored, so the answers do not follow") as caught:
         verify(remade(files, tmp_path / "crafted.tar.zst"), EXAMPLE)
     assert "--yes" not in str(caught.value) and "beamlib-replay-" not in str(caught.value)
+
+
+def test_an_archive_that_names_variables_as_keys_neither_reads_nor_removes_them(
+    run: Path, repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a key takes it out of the environment; HF_HUB_OFFLINE was gone in the replay, which then downloaded."""
+    names = ["NO_DOWNLOADS", "AWS_SECRET_ACCESS_KEY", "BEAM_TEST_KEY"]
+    for name in names:
+        monkeypatch.setenv(name, KEY)
+    publish(run, tmp_path / "run.tar.zst")
+    files = contents(tmp_path / "run.tar.zst")
+    models = yaml.safe_load(files["100k-one/models.yaml"])
+    for name, role in zip(names, (models["readers"]["one"], models["judge"], models["memory"]), strict=True):
+        role["key_variable"] = name
+    files["100k-one/models.yaml"] = yaml.safe_dump(models).encode()
+    archive = remade(files, tmp_path / "named.tar.zst")
+    asked: list[str] = []
+    for reader in ("beamlib.llm.endpoints.read_key", "beamlib.llm.client.read_key"):
+        monkeypatch.setattr(reader, asked.append)
+    monkeypatch.setattr("beamlib.llm.keys.key_values", lambda variables: asked.extend(variables) or {})
+    assert "all as published" in verify(archive, EXAMPLE)
+    import_calls(archive, tmp_path / "theirs")
+    write_page(read_run(tmp_path / "theirs", EXAMPLE), workers=1)
+    publish(tmp_path / "theirs", tmp_path / "again.tar.zst")
+    replayed = load_parameters(
+        repo_root / "params/100k.yaml", data=str(EXAMPLE), run=str(tmp_path / "theirs"), workers=1, calls="replay",
+        models=str(tmp_path / "theirs/100k-one/models.yaml"), prompts=str(tmp_path / "theirs/100k-one/prompts"),
+    )  # fmt: skip
+    with guard_run(tmp_path / "theirs", replayed.models, calls=replayed.calls):
+        evaluate(replayed, ARMS, quiet=True)
+    assert not asked
+    assert all(os.environ[name] == KEY for name in names)
+
+
+@pytest.mark.parametrize("name", ["models.yaml", "prompts/answer.md", "prompts/judge_nugget.md"])
+def test_an_archive_of_aliases_is_refused_at_once(name: str, run: Path, tmp_path: Path) -> None:
+    publish(run, tmp_path / "run.tar.zst")
+    files = contents(tmp_path / "run.tar.zst")
+    bomb = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
+    bomb += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    text = "\n".join(bomb)
+    files[f"100k-one/{name}"] = (f"---\n{text}\n---\nSay it" if "prompts" in name else text).encode()
+    began = time.monotonic()
+    with pytest.raises(UserError, match="more than 20,000 values, aliases counted in full"):
+        verify(remade(files, tmp_path / "bomb.tar.zst"), EXAMPLE)
+    assert time.monotonic() - began < 10
 
 
 def test_equal_runs_give_equal_archives(run: Path, tmp_path: Path) -> None:
@@ -118,7 +167,7 @@ def test_what_an_earlier_run_left_in_the_folder_is_replayed_with_its_own_paramet
         ):
             parameters = load_parameters(repo_root / "params" / "100k.yaml", **fixed, **changes)
             evaluate(parameters, arms, quiet=True)
-            keep_settings(resolved(parameters))
+            keep_settings(Run.of(parameters))
     publish(run, tmp_path / "run.tar.zst")
     assert "100k-one: 3 methods replayed, 60 answers" in verify(tmp_path / "run.tar.zst", EXAMPLE)
 
@@ -142,7 +191,8 @@ def test_nothing_is_packed_while_a_file_holds_a_key(run: Path, tmp_path: Path, m
     with pytest.raises(UserError, match=r"figures/plot\.pdf \(BEAM_TEST_KEY\)") as caught:
         publish(copy, tmp_path / "run.tar.zst")
     assert KEY not in str(caught.value) and not (tmp_path / "run.tar.zst").exists()
-    monkeypatch.setattr("beamlib.llm.keys._kept", {})  # as in another process
+    monkeypatch.setattr("beamlib.llm.keys._kept", {})  # as in another process, where it is not set
+    monkeypatch.delenv("BEAM_TEST_KEY")
     assert "not searched for the key in BEAM_TEST_KEY, which is not set here" in publish(copy, tmp_path / "x.tar.zst")
 
 
@@ -150,7 +200,8 @@ def test_a_comment_of_the_models_file_is_not_published(repo_root: Path, tmp_path
     with ScriptedServer() as server:
         models = one_endpoint(server, tmp_path / "models.yaml")
     models.write_text(models.read_text() + "# ask Ana for the key: tulips-in-amsterdam\n")
-    keep_settings(load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path / "run"), models=str(models)))
+    given = load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path / "run"), models=str(models))
+    keep_settings(Run.of(given))
     assert "tulips" not in (tmp_path / "run" / "100k-one" / "models.yaml").read_text()
 
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from beam_generate.probes.wording import content
 from beam_generate.shapes import DialogueTurn
 from beamlib.data.conversations import Ability
-from beamlib.files import parse_yaml, read_json, read_text, sha256, to_json
+from beamlib.files import read_json, read_yaml, sha256, to_json
 
 PER_ABILITY = 2
 _KINDS = Path(__file__).with_name("abilities.yaml")
@@ -47,7 +47,7 @@ class AbilityKind:
 def _read_kinds() -> Mapping[Ability, AbilityKind]:
     types = {"*": list, "#": int}
     kinds: dict[Ability, AbilityKind] = {}
-    for ability, values in parse_yaml(read_text(_KINDS), _KINDS).items():
+    for ability, values in read_yaml(_KINDS).items():
         fields = {name.rstrip("*#"): types.get(name[-1], str) for name in values["fields"].split()}
         kinds[ability] = AbilityKind(**{**values, "fields": fields})
     return kinds

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import Stemmer
 
-from beam_offline.read_facts import Day, find_dates, find_numbers
+from beam_generate.read_facts import Day, find_dates, find_numbers
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",

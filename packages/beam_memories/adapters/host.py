@@ -21,7 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
-_PROTOCOL = 1
+_PROTOCOL = 2
 _LOST = r"Connect(ion)?Error$|Connection(Closed|Lost)|Timeout(Error|Exception)?$|ServiceUnavailable$"
 _NO_DATE = "2024-01-01"  # where a conversation has none: a day like another, the same in every replay
 
@@ -133,13 +133,16 @@ def main(name: str, describe: str = "") -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # what the system prints is no reply
     _drawn_ids()
-    server = _Server(name)
+    server, process = _Server(name), os.getpid()
     for line in requests:
+        request = json.loads(line)
         try:
-            reply = server.answer(json.loads(line))
+            reply = server.answer(request)
         except Exception as error:
             reply = {"error": f"{type(error).__name__}: {error}", "transient": is_lost_connection(error)}
-        replies.write(json.dumps(reply).encode() + b"\n")
+        if os.getpid() != process:  # a child that the system forked: no part of the exchange
+            os._exit(0)
+        replies.write(json.dumps({"id": request["id"], **reply}).encode() + b"\n")
         replies.flush()
     # Embedded databases end with an orderly exit; the parent ends what they leave.
 

@@ -16,7 +16,7 @@ while (my $line = <STDIN>) {
     my $asked = $json->decode($line);
     my $reply = {};
     if ($asked->{method} eq 'hello') {
-        $reply = { protocol => 1 };
+        $reply = { protocol => 2 };
     } elsif ($asked->{method} eq 'ingest') {
         my @told = @{ $asked->{messages} };
         while (my ($user, $assistant) = splice @told, 0, 2) {
@@ -35,5 +35,6 @@ while (my $line = <STDIN>) {
     } else {
         $reply = { error => "no method $asked->{method}" };
     }
+    $reply->{id} = $asked->{id};    # a reply repeats it; a line without it would be log
     print $json->encode($reply), "\n";
 }

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from beam_memories.evolving.dependencies import Dependencies
 from beam_memories.evolving.evolving_memory import EvolvingMemory, EvolvingSettings
-from beam_memories.evolving.md_flat import MdFlat
-from beam_memories.evolving.wiki import Wiki
 from beamlib.errors import UserError
 from beamlib.llm.model import Model
 from beamlib.memory.budget import RESERVE_TOKENS
+from beamlib.memory.declared import memories
 from beamlib.text import WORDS, TokenCounter
-
-_KINDS: dict[str, type[EvolvingMemory]] = {kind.kind: kind for kind in (MdFlat, Wiki, Dependencies)}
-EVOLVING_NAMES = tuple(_KINDS)
-"""What `make` knows."""
 
 
 def make(
@@ -30,9 +24,10 @@ def make(
     """Create the memory called `name`, empty; `model` is called by it. For the rest see `EvolvingSettings`.
 
     Raises:
-        UserError: The name is not one of `EVOLVING_NAMES`.
+        UserError: No memory for facts that change has this name.
     """
-    if name not in _KINDS:
-        raise UserError(f"the memory {name!r:.80} does not exist; choose one of {', '.join(EVOLVING_NAMES)}.")
+    kinds = {name: kind for name, kind in memories().items() if issubclass(kind, EvolvingMemory)}
+    if name not in kinds:
+        raise UserError(f"the memory {name!r:.80} does not exist; choose one of {', '.join(kinds)}.")
     settings = EvolvingSettings(reader_window, reserve_tokens, model_window, k=k, retriever=retriever, counter=counter)
-    return _KINDS[name](model, settings)
+    return kinds[name](model, settings)

@@ -122,7 +122,10 @@ class _Kept:
 class Dependencies(EvolvingMemory):
     """Keep a ledger of subjects, and the pairs."""
 
-    kind = "dependencies"
+    name = "dependencies"
+    order = 42
+    uses = ("reader_window", "retriever", "k", "token_counter")
+    searched = "dependencies searches pairs beside its ledger"
 
     def _forget(self) -> None:
         self._ledger = Ledger()

@@ -6,12 +6,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from beamlib.data.conversations import Conversation, Message, Pair
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
 from beamlib.memory.budget import RESERVE_TOKENS, most_pairs, passage_tokens, shorten
+from beamlib.memory.declared import DeclaredMemory, Given
 from beamlib.memory.extraction import MOST_GAPS
 from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.text import WORDS, TokenCounter
@@ -107,14 +108,25 @@ class Gaps:
             return None
 
 
-class EvolvingMemory(ABC):
+class EvolvingMemory(DeclaredMemory, ABC):
     """Read sessions one after the other and update what is stored; `model` is called in the course of it.
 
     It is a `Memory` too: `ingest(conversation)` forgets everything, then reads each batch as a session, dated by its
     `time_anchor`, and finalises. `recall` changes nothing.
     """
 
-    kind: str
+    uses: ClassVar[tuple[str, ...]] = ("reader_window", "token_counter")
+    # Records name the prompts of the whole family: a change of one makes the answers of all anew.
+    prompts = ("dependency_notes", "file_memory_ingest", "file_memory_recall", "wiki_choose", "wiki_compile")
+    roles = ("reader", "memory")
+    code = ("beam_memories.evolving",)
+
+    @classmethod
+    def build(cls, given: Given) -> Self:
+        settings = EvolvingSettings(
+            given["reader_window"], k=given["k"], retriever=given["retriever"], counter=given.counter
+        )
+        return cls(given.models.memory, settings)
 
     def __init__(self, model: Model, settings: EvolvingSettings | None = None) -> None:
         self._model = model
@@ -122,11 +134,6 @@ class EvolvingMemory(ABC):
         self._gaps = Gaps()
         self._ids: list[int] = []
         self.reset()
-
-    @property
-    def name(self) -> str:
-        """The memory's kind."""
-        return self.kind
 
     def ingest(self, conversation: Conversation) -> None:
         """Forget everything, read every session of `conversation`, and finalise. Raises `ModelError`."""

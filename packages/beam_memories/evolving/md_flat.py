@@ -24,7 +24,8 @@ INGEST = "file_memory_ingest"
 class MdFlat(EvolvingMemory):
     """Keep `memory.md`."""
 
-    kind = "md-flat"
+    name = "md-flat"
+    order = 40
 
     def _forget(self) -> None:
         self._files = Folder()

@@ -26,7 +26,9 @@ _MOST_PAGES = 12  # that one question is given
 class Wiki(EvolvingMemory):
     """Keep logs, pages and an index."""
 
-    kind = "wiki"
+    name = "wiki"
+    published_as = "Karpathy Wiki"
+    order = 41
 
     def _forget(self) -> None:
         self._logs: list[str] = []

@@ -27,14 +27,22 @@ from beam_offline.author.grammar import Grammar
 from beam_offline.author.probe_writer import ProbeWriter
 from beam_offline.author.scenario import Scenario
 from beam_offline.author.script import Measures, PlanScript, ScriptTurn
-from beam_offline.author.word_bank import common
-from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt
+from beam_offline.author.word_bank import bank, banks, common
+from beamlib.llm.model import OFFLINE_NAME, Completion, Model, ModelError, Prompt
+
+__all__ = ["OfflineAuthor", "bank", "banks", "offline_author"]
+"""What generation takes (`beamlib.plugins.OfflineAuthors`)."""
 
 _REPLIES = (3, 3, 4, 9, 10, 12, 12, 14, 15, 17, 25, 25, 33, 35, 38, 39, 47, 49, 62, 71)
 _FOLLOWUPS = (2, 2, 2, 3, 3, 4, 5, 5, 6, 8, 8, 10, 11, 12, 13, 16, 18, 24, 24, 40)
 """Counts of the twenty released 100K chats, ascending: what a conversation's own count is drawn from, as a share of
 their mean. Conversations of a run go through them evenly, so that their mean soon is Table 3's."""
 _GOLDEN = 0.6180339887498949
+
+
+def offline_author(story: Story) -> Model:
+    """Return the offline author of a story."""
+    return OfflineAuthor(story)
 
 
 def share_of(story: Story, replies: float, followups: float) -> tuple[float, float]:

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from beam_generate.read_facts import STOP_STEMS, stem
 from beam_offline.judge.cues import DENIAL, SHAPE
 from beam_offline.judge.parsing import ParsedAnswer, Vectors
 from beam_offline.lexicon import WORD
-from beam_offline.read_facts import STOP_STEMS, stem
 
 Part = tuple[int, int]
 """Where in each list of words to begin and how far to step: (0, 1) is all of them."""

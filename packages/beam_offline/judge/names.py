@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from beam_generate.read_facts import stem, without_dates
 from beam_offline.judge.parsing import ParsedAnswer, ParsedNugget
 from beam_offline.lexicon import NAME, WORD, WORD_KINDS, kind_of, lexicon
-from beam_offline.read_facts import stem, without_dates
 
 REACH: Final = 4
 """Words on either side of a name that its neighbour is looked for among, and of the neighbour for names."""

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from beam_generate.read_facts import Day, find_dates, find_numbers, stem, without_dates
 from beam_offline.lexicon import NEGATION, NUMBER, VAGUE, WORD, lexicon, sum_vectors
-from beam_offline.read_facts import Day, find_dates, find_numbers, stem, without_dates
 
 Vectors = NDArray[np.float32]
 

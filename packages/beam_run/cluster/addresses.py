@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dask
-import yaml
 from distributed import Client, LocalCluster, Security, WorkerPlugin
 from distributed.comm import connect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import beam_run.cluster.lease as lease
 from beamlib.errors import UserError
-from beamlib.files import read_text, temporary_folder
+from beamlib.files import read_yaml, temporary_folder
 from beamlib.llm.keys import keep_keys, kept_keys
 
 _CONNECT = 30  # seconds until a scheduler has to answer
@@ -157,9 +156,7 @@ def _queue(path: Path) -> JobQueue:
             f"--cluster: {str(path)!r:.200} is neither local:N (1 to 999) nor tcp://HOST:PORT nor a file that is there."
         )
     try:
-        return JobQueue.model_validate(yaml.safe_load(read_text(path)))
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not YAML ({' '.join(str(error).split())}); see docs/scaling.md.") from None
+        return JobQueue.model_validate(read_yaml(path))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"

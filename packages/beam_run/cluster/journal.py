@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from beam_run.cluster.lease import Lease
 from beamlib.evaluate.calling import STORES
-from beamlib.files import sha256, temporary_folder
+from beamlib.files import sha256, sync, temporary_folder
 from beamlib.llm import model as base
 from beamlib.llm.call_store import UNLOCKED, CallStore, StoredCall
 from beamlib.llm.spending import LEDGER
@@ -59,10 +59,13 @@ class JournalStore(CallStore):
         # On a line of its own: a full disk may have torn the one before.
         line = f"\n{json.dumps([sha256(said), said])}\n".encode()
         with self._lock:
+            new = not self.journal.exists()
             with self.journal.open("ab") as handle:
                 handle.write(line)
                 handle.flush()
                 os.fsync(handle.fileno())
+            if new:
+                sync(self.journal.parent)
             self._held[key] = self.run_id, call
             if time.monotonic() - self._shown > 1:
                 self._shown = time.monotonic()
@@ -113,7 +116,9 @@ def merge(path: Path, run_id: str) -> int:
                 store.add(calls, replace=True)
             new = path.with_name(path.name + ".new")
             shutil.copy2(copy, new)
+            sync(new)
             new.replace(path)
+            sync(path.parent)  # before the journals go: a power cut must not leave the old store and no journal
     for journal in merging:
         journal.unlink(missing_ok=True)
     return len(calls)

@@ -25,13 +25,13 @@ from beam_run.cluster.journal import merge
 from beam_run.cluster.lease import RUN_LEASE, Lease, Watch
 from beam_run.cluster.task import MARK, Lost, TaskOrder, code_now, perform
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, resolved
 from beamlib.files import write_text
 from beamlib.llm import model as base
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.spending import LEDGER, open_ledger
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.params import RunParameters
+from beamlib.run import Run
 
 TRIES = 4
 """How often a task is begun whose process or worker is lost, before the run ends."""
@@ -151,7 +151,7 @@ class DaskCluster:
 
     def pool(self, parameters: RunParameters, parts: int, suite: str = "") -> AbstractContextManager[ClusterPool]:
         """Open a pool for `parts` jobs of a run; `suite` is the name of a task other than BEAM."""
-        return cluster_pool(self.address, resolved(parameters), parts, suite)
+        return cluster_pool(self.address, Run.of(parameters), parts, suite)
 
     def kept(self) -> AbstractContextManager[None]:
         """Keep the workers of all pools opened within the block until it ends."""
@@ -159,14 +159,14 @@ class DaskCluster:
 
 
 @contextmanager
-def cluster_pool(address: str, parameters: ResolvedParameters, parts: int, suite: str = "") -> Iterator[ClusterPool]:
+def cluster_pool(address: str, parameters: Run, parts: int, suite: str = "") -> Iterator[ClusterPool]:
     """Open the pool for `parts` jobs of a run.
 
     If it is left by an exception or an interrupt, no worker makes another call, and stored replies are merged.
     """
     patience = leases.PATIENCE
     called = bool(parameters.models) and parameters.calls != "replay"
-    calls = calls_folder(parameters, suite) if called else None
+    calls = parameters.calls_folder(suite) if called else None
     with ExitStack() as stack:
         client, workers = stack.enter_context(cluster_of(address))
         run, name = Path(parameters.run), f"beamlib-{uuid.uuid4().hex}"
@@ -175,7 +175,7 @@ def cluster_pool(address: str, parameters: ResolvedParameters, parts: int, suite
         if calls is not None:
             stack.callback(_merge_all, calls)  # last of all: when nobody writes any more
         folder = stack.enter_context(_leases(calls, patience)) if calls is not None else None
-        lanes = min((one.concurrency for one in endpoints(parameters).values()), default=parts)
+        lanes = min((one.concurrency for one in parameters.endpoints.values()), default=parts)
         limit = stack.enter_context(_purse(client, name)) if called else None
         order = TaskOrder(name, run, code_now(), folder, patience, limit)
         pool = ClusterPool(client, order, max(1, min(workers, parts, lanes)), calls)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from beam_run.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
-from beam_run.estimate import estimate_path, read_estimate
+from beamlib.commands.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
+from beamlib.commands.estimate import estimate_path, read_estimate
 from beamlib.files import read_json, write_json
-from beamlib.params import RunParameters
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
+from beamlib.run import Run
 from beamlib.text import count, money
 
 _LABELS = {
@@ -96,10 +96,12 @@ def _notes(estimate: Estimate | None, made: Sequence[RealisedRow], spent: Sequen
             yield from _comparison(estimate, made)
     if spent:
         unpriced = sorted({row.model for row in spent if row.dollars is None})
-        dollars = sum(row.dollars or 0.0 for row in spent)
+        dollars, estimated = (sum(getattr(row, name) or 0 for row in spent) for name in ("dollars", "estimated"))
         known = f"at least {money(dollars)}" if dollars else "an unknown sum"
-        cost = known if unpriced else money(dollars)
+        cost = known if unpriced else f"{money(dollars)}{' (estimated)' if estimated else ''}"
         yield f"The stores of this tier hold {count(sum(row.calls for row in spent), 'call')}, which cost {cost}."
+        if estimated:
+            yield f"The endpoint left tokens out of {count(estimated, 'reply', 'replies')}: estimated by our counter."
         if unpriced:
             yield f"No price is known for {', '.join(unpriced)}: the models file names no price, or not the model."
 
@@ -113,7 +115,8 @@ def _comparison(estimate: Estimate, made: Sequence[RealisedRow]) -> Iterator[str
     if priced and (dollars := sum(row.dollars or 0.0 for row in made)):
         share = estimate.dollars / dollars - 1
         verdict = f"{abs(share):.0%} too {'high' if share > 0 else 'low'}" if abs(share) >= 0.005 else "right"
-        yield f"They cost {money(dollars)}; the estimate of {money(estimate.dollars)} was {verdict}."
+        counted = " (estimated)" if any(row.estimated for row in made) else ""
+        yield f"They cost {money(dollars)}{counted}; the estimate of {money(estimate.dollars)} was {verdict}."
     if any(row.cached_tokens for row in estimate.rows) and not any(row.cached_tokens for row in made):
         yield (
             "The endpoints reported no cached input (vLLM does so only with --enable-prompt-tokens-details), so all of "
@@ -121,16 +124,16 @@ def _comparison(estimate: Estimate, made: Sequence[RealisedRow]) -> Iterator[str
         )
 
 
-def save_costs(parameters: RunParameters) -> Path | None:
+def save_costs(run: Run) -> Path | None:
     """Write `costs.json` into the run's part: its estimate and the stored calls.
 
     Returns None where there is neither, as for the offline stand-in.
     """
-    estimate, spent = read_estimate(parameters), realised(parameters)
+    estimate, spent = read_estimate(run), realised(run)
     if estimate is None and not spent:
         return None
     value = {"estimate": estimate and estimate.model_dump(mode="json"), "realised": [row.model_dump() for row in spent]}
-    return write_json(estimate_path(parameters).with_name("costs.json"), value)
+    return write_json(estimate_path(run).with_name("costs.json"), value)
 
 
 def read_costs(value: Mapping[str, Any]) -> Table:
@@ -139,7 +142,7 @@ def read_costs(value: Mapping[str, Any]) -> Table:
     return cost_table(estimate, [RealisedRow.model_validate(row) for row in value["realised"]])
 
 
-def costs_in_words(parameters: RunParameters) -> str:
+def costs_in_words(run: Run) -> str:
     """Save the costs and return their table as text; empty where nothing was called or estimated."""
-    path = save_costs(parameters)
+    path = save_costs(run)
     return read_costs(read_json(path)).to_text() if path is not None else ""

@@ -13,10 +13,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from beamlib.evaluate.calling import calls_folder, models_file
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.stored_model import CallStore, Totals
-from beamlib.params import RunParameters
+from beamlib.run import Run
 from beamlib.text import cost_in_words, count, money
 
 _Stage = Literal["memory reading", "answering", "judging"]
@@ -61,10 +60,14 @@ class PendingRow(Row):
 
 
 class RealisedRow(Row):
-    """Stored calls of one step, as the endpoint reported them; `seconds` is the sum of latencies."""
+    """Stored calls of one step, as the endpoint reported them; `seconds` is the sum of latencies.
+
+    Of `estimated` calls it reported no tokens, and our own counter stands in.
+    """
 
     failures: int
     seconds: float
+    estimated: int = 0
 
 
 class Estimate(BaseModel):
@@ -185,18 +188,18 @@ def stored_totals(folders: Sequence[Path]) -> list[Totals]:
     return [Totals(*key, *numbers) for key, numbers in sorted(sums.items())]  # type: ignore[arg-type]
 
 
-def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
+def realised(run: Run, suite: str = "") -> list[RealisedRow]:
     """Sum the stored calls of this tier, or of a `suite`, by stage, role, step and model, over all backbones.
 
     Empty for the offline stand-in. `dollars` is None for a model that the models file no longer names in that role.
     """
-    models = models_file(parameters)
+    models = run.models_file
     if models is None:
         return []
     prices = {(role, endpoint.model): endpoint for role, endpoint in models.by_stored_role()}
     rows = []
-    for totals in stored_totals([calls_folder(parameters, suite)]):
-        role, step, model, calls, failures, *tokens, seconds = astuple(totals)
+    for totals in stored_totals([run.calls_folder(suite)]):
+        role, step, model, calls, failures, *tokens, seconds, estimated = astuple(totals)
         endpoint = prices.get((role, model))
         sizes = dict(zip(("input_tokens", "cached_tokens", "output_tokens"), tokens, strict=True))
         rows.append(
@@ -210,6 +213,7 @@ def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
                 **sizes,
                 dollars=endpoint.dollars(*tokens) if endpoint else None,
                 seconds=seconds,
+                estimated=estimated,
             )
         )
     return sorted(rows, key=lambda row: row.order)
@@ -224,6 +228,7 @@ def since(rows: Sequence[RealisedRow], before: Sequence[RealisedRow]) -> list[Re
             sums = ("input_tokens", "cached_tokens", "output_tokens", "seconds")
             changes: dict[str, float | None] = {name: getattr(row, name) - getattr(old, name) for name in sums}
             changes["calls"] = row.calls - old.calls + max(0, old.failures - row.failures)
+            changes["estimated"] = max(0, row.estimated - old.estimated)
             changes["failures"] = max(0, row.failures - old.failures)
             changes["dollars"] = None if None in (row.dollars, old.dollars) else (row.dollars or 0) - (old.dollars or 0)
             row = row.model_copy(update=changes)

@@ -9,25 +9,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from beam_memories.own_memory import available_memories
-from beam_memories.programs import memory_place
-from beam_run.estimate import estimate_plan
+from beamlib.commands.estimate import estimate_plan
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import ensure_keys, resolved
+from beamlib.evaluate.calling import ensure_keys
 from beamlib.evaluate.jobs import AnyArm
-from beamlib.evaluate.run_store import ANSWERS
+from beamlib.evaluate.records import ANSWERS
 from beamlib.evaluate.runner import plan_scoring, plan_task, run_task
-from beamlib.evaluate.task import Task, TaskPlan, arm_name
-from beamlib.files import read_text, write_text
-from beamlib.llm.endpoints import MODELS
+from beamlib.evaluate.task import Task, TaskPlan, arm_name, runs_outside
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.llm.prompts import check_overrides
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
-from beamlib.params import ADAPTERS, FIELDS, RunParameters, listed_memories, load_parameters
+from beamlib.memory.outside import Own
+from beamlib.params import FIELDS, listed_memories, load_parameters
 from beamlib.places import PARAMS
+from beamlib.plugins import plugins
 from beamlib.report.table import Table, save_table
+from beamlib.run import Run
 from beamlib.text import count, shell_command
 
 _OPTIONS = {
@@ -82,22 +80,23 @@ def name_own_memory(options: TaskOptions) -> TaskOptions:
             f"--memories: a run takes one memory of your own, not {' and '.join(both)}; give the others runs of their "
             "own with --name."
         )
-    return replace(options, arms=["own" if arm in places else arm for arm in options.arms], memory=both[0])
+    return replace(options, arms=[Own.name if arm in places else arm for arm in options.arms], memory=both[0])
 
 
 def run_command(task: Task, options: TaskOptions) -> TaskPlan:
     """Answer what is asked for and say where the answers are; with models nothing is called before confirmation."""
     options = name_own_memory(options)
-    parameters = parameters_of(task, options)
-    arms = parse_arms(task, options, parameters)
-    plan = plan_task(task, parameters, arms, judged=False, quiet=options.quiet)
-    options, parameters = _with_confirmation(options, parameters, plan)
-    plan = replace(plan, parameters=resolved(parameters))
+    run = run_of(task, options)
+    arms = parse_arms(task, options, run)
+    plan = plan_task(task, run, arms, judged=False, quiet=options.quiet)
+    options, run = _with_confirmation(options, plan)
+    plan = replace(plan, run=run)
     names = ", ".join(map(arm_name, arms))
     known = count(plan.known or len(plan.units), task.unit_name)
-    print(f"{task.title}: {len(plan.units)} of {known}; reader: {_shown_reader(parameters)}; arms: {names}")
+    reader = run.backbone if run.models_file else OFFLINE_NAME
+    print(f"{task.title}: {len(plan.units)} of {known}; reader: {reader}; arms: {names}")
     started = time.monotonic()
-    with guard_run(options.folder, parameters.models):
+    with guard_run(options.folder, run.models_file, calls=run.calls):
         run_task(plan, command=task_recording_command(task, "run", options), quiet=options.quiet)
         task.finish(plan)
     for arm in plan.arms:
@@ -114,14 +113,14 @@ def score_command(task: Task, options: TaskOptions, *, judge: bool = True) -> li
     Without `judge` nothing is judged: a `UserError` where a verdict is missing.
     """
     options = name_own_memory(options)
-    parameters = parameters_of(task, options if options.models else replace(options, backbone=""))
-    plan = plan_scoring(task, parameters, options.arms, reader=options.backbone)
+    run = run_of(task, options if options.models else replace(options, backbone=""))
+    plan = plan_scoring(task, run, options.arms, reader=options.backbone)
     if plan.judging and not judge:
         command = task_recording_command(task, "score", options)
         raise UserError(f"{plan.folder}: not every answer is judged yet; run: {command}")
-    options, parameters = _with_confirmation(options, parameters, plan)
-    plan = replace(plan, parameters=resolved(parameters))
-    with guard_run(options.folder, parameters.models):
+    options, run = _with_confirmation(options, plan)
+    plan = replace(plan, run=run)
+    with guard_run(options.folder, run.models_file, calls=run.calls):
         run_task(plan, command=task_recording_command(task, "score", options), quiet=options.quiet)
     tables = task.tables(plan)
     for name, table in tables.items():
@@ -129,8 +128,8 @@ def score_command(task: Task, options: TaskOptions, *, judge: bool = True) -> li
     return list(tables.values())
 
 
-def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
-    """Build the parameters from the options; what is wrong with them is a `UserError` in one sentence."""
+def run_of(task: Task, options: TaskOptions) -> Run:
+    """Build the run from the options; what is wrong with them is a `UserError` in one sentence."""
     if options.calls not in get_args(Mode):
         raise UserError(f"--calls: {options.calls!r:.80} does not exist; choose one of {', '.join(get_args(Mode))}.")
     for name in options.settings:
@@ -142,15 +141,13 @@ def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
         raise UserError(f"--conversations: {options.most} is less than 0; give 0 for all.")
     if options.backbone and not options.models:
         raise UserError("--backbone: name the models file that holds it with --models.")
-    if options.prompts is not None:
-        check_overrides(options.prompts)
     given = {
         "data": "",
         "memorycode": "",
         "meme": "",
-        task.name: str(options.data.absolute()),
+        task.parameter: str(options.data.absolute()),
         "run": str(options.folder.absolute()),
-        "own_memory": memory_place(options.memory),
+        "own_memory": plugins().memory_place(options.memory),
         "models": options.models,
         "backbone": options.backbone,
         "calls": options.calls,
@@ -158,21 +155,21 @@ def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
         "prompts": str(options.prompts.absolute()) if options.prompts else "",
         **({"confirm_cost": True} if options.yes else {}),
     }
-    parameters = load_parameters(PARAMS / "100k.yaml", **{**options.settings, **given})
-    own = available_memories(parameters.own_memory, parameters.memory_timeout, parameters.models)
-    return parameters.model_copy(update={"own_memory": own})
+    run = Run.of(load_parameters(PARAMS / "100k.yaml", **{**options.settings, **given}))
+    own = plugins().available_memories(run.own_memory, run.memory_timeout, run.models_file)
+    return run.model_copy(update={"own_memory": own})
 
 
-def parse_arms(task: Task, options: TaskOptions, parameters: RunParameters) -> list[AnyArm]:
+def parse_arms(task: Task, options: TaskOptions, run: Run) -> list[AnyArm]:
     """The arms that are named, without repeats, or all of them; an unknown name is a `UserError`."""
-    arms = task.parse_arms(options.arms) if options.arms else list(task.arms(parameters))
-    own = [arm for arm in arms if task.memory(arm) == "own"]
-    if (options.memory and not own) or ("own" in own and not options.memory):
+    arms = task.parse_arms(options.arms) if options.arms else list(task.arms(run))
+    own = [arm for arm in arms if task.kind(arm).outside]
+    if (options.memory and not own) or (Own.name in own and not options.memory):
         raise UserError("--memory: the arm own and a memory of your own, as file.py:Class, go together; give both.")
-    adapters = [arm for arm in own if arm in ADAPTERS]
+    adapters = [arm for arm in own if runs_outside(arm)]
     available = listed_memories(
-        available_memories(
-            ",".join(adapters), parameters.memory_timeout, parameters.models, alone=len(adapters) == len(arms)
+        plugins().available_memories(
+            ",".join(adapters), run.memory_timeout, run.models_file, alone=len(adapters) == len(arms)
         )
     )
     return [arm for arm in arms if arm not in adapters or arm in available]
@@ -188,22 +185,19 @@ def task_recording_command(task: Task, verb: str, options: TaskOptions) -> str:
     return shell_command(f"beamlib {task.name} {verb}", given, options.settings, ["--calls", "record", "--yes"])
 
 
-def _with_confirmation(options: Options, parameters: RunParameters, plan: TaskPlan) -> tuple[Options, RunParameters]:
+def _with_confirmation(options: Options, plan: TaskPlan) -> tuple[Options, Run]:
     """Show the cost and ask for confirmation where models would be called; then keep the models file."""
-    if parameters.models and options.calls != "replay":
+    run = plan.run
+    if run.models_file and options.calls != "replay":
         estimated = estimate_plan(plan, quiet=options.quiet)
         roles = {row.role for row in estimated.rows if row.calls}
         priced: dict[str, Priced] = {"": estimated}
-        yes = confirm_calls(priced, lambda: ensure_keys(parameters, roles), parameters.confirm_cost)
-        parameters = parameters.model_copy(update={"confirm_cost": yes})
-    if options.keep_models:
-        options = replace(options, models=str(write_text(options.folder / MODELS, read_text(Path(options.models)))))
-        parameters = parameters.model_copy(update={"models": options.models})
-    return options, parameters
-
-
-def _shown_reader(parameters: RunParameters) -> str:
-    return resolved(parameters).backbone if parameters.models else OFFLINE_NAME
+        yes = confirm_calls(priced, lambda: ensure_keys(run, roles), run.confirm_cost)
+        run = run.model_copy(update={"confirm_cost": yes})
+    if options.keep_models and run.models_file:
+        options = replace(options, models=str(run.models_file.save(options.folder)))
+        run = run.moved(models=options.models)
+    return options, run
 
 
 def _outcome_line(plan: TaskPlan, arm: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import MISSING, dataclass, fields
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -49,6 +50,8 @@ Calls = Annotated[
 Long = Annotated[bool, typer.Option("--long", help="Print a row per ability, with interval and counts.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print those rows as CSV.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")]
+
+Yes = Annotated[bool, typer.Option("--yes", help="Confirm the estimated cost.")]
 
 MAIN_JOB = "Main job"
 RESULTS = "Results of a run, and of the released benchmark"
@@ -125,7 +128,7 @@ class Endpoints:
         if self.file == Path(_OFFLINE):
             return ""
         if self.file is not None:
-            load_models(self.file)
+            load_models(self.file)  # a mistake in it shows first
             return str(self.file.absolute())
         if not self.base_url:
             if self.model:
@@ -138,9 +141,61 @@ class Endpoints:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model.rpartition("/")[2]).strip("-._") or "model"
         roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
         values: dict[str, Any] = {"readers": {name: endpoint}, **roles, "authors": {"planner": endpoint}}
-        parse_models(values, "--base-url")
+        parse_models(values, "--base-url").take_keys()  # which refuses a key in the address
         text = "# Written by --base-url: one endpoint in every role.\n" + safe_dump(values, sort_keys=False)
         return str(write_text(folder / MODELS, text).absolute())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The options of every command that may call models."""
+
+    models: Models = None
+    base_url: BaseUrl = ""
+    model: ModelName = ""
+    key_variable: KeyVariable = ""
+    context_window: Window = 131_072
+    calls: Calls = "record"
+    prompts: Prompts = None
+    settings: Settings = None
+    max_cost: MaxCost = None
+    yes: Yes = False
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where the models are served."""
+        return Endpoints(self.models, self.base_url, self.model, self.key_variable, self.context_window)
+
+
+def options_from(
+    kind: type[Any], leave_out: Collection[str] = (), **other: Any
+) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """Make the fields of the dataclass `kind` the options of a command, which is called with one `kind`.
+
+    Args:
+        leave_out: Fields that the command does not offer; they keep their defaults.
+        other: Annotations of fields in place of their own.
+    """
+    hints = get_type_hints(kind, include_extras=True) | other
+    parameters = [
+        Parameter(
+            field.name, Parameter.KEYWORD_ONLY, annotation=hints[field.name],
+            default=Parameter.empty if field.default is MISSING else field.default,
+        )
+        for field in sorted(fields(kind), key=lambda field: field.name not in kind.__annotations__)  # its own first
+        if field.name not in leave_out
+    ]  # fmt: skip
+
+    def decorate(function: Callable[[Any], None]) -> Callable[..., None]:
+        def command(**values: Any) -> None:
+            function(kind(**values))
+
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return command
+
+    return decorate
 
 
 def check_run_name(name: str) -> None:

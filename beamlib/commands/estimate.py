@@ -1,8 +1,8 @@
 """Estimate what a run would call and cost, by stage and role, before any call is made.
 
-The estimate is a rehearsal (`beam_run.dry_run`). Stored calls cost nothing. The offline stand-in replies to pending
-ones, so the size of prompts that depend on those is estimated, and so is the number of noise filter calls, one per
-chunk of the notes. Tests compare the number of calls with those of a real run.
+The estimate is a rehearsal (`beamlib.commands.dry_run`). Stored calls cost nothing. The offline stand-in replies to
+pending ones, so the size of prompts that depend on those is estimated, and so is the number of noise filter calls, one
+per chunk of the notes. Tests compare the number of calls with those of a real run.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beam_run.adapter_calls import count_adapters
-from beam_run.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
-from beam_run.dry_run import (
+from beamlib.commands.adapter_calls import call_rule, count_adapters
+from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
+from beamlib.commands.dry_run import (
     CallStep,
     CallTally,
     DryRun,
@@ -28,7 +28,7 @@ from beam_run.dry_run import (
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, model_roles, run_path
+from beamlib.evaluate.calling import model_roles
 from beamlib.evaluate.run import plan_run
 from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan
@@ -39,44 +39,46 @@ from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
-from beamlib.params import ADAPTERS, RunParameters
+from beamlib.params import RunParameters
 from beamlib.processes import process_pool
+from beamlib.run import Run
 
 ENOUGH_QUESTIONS = 20
 """Stored replies of a step from which on their mean replaces the expected length."""
 
 
-def estimate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Estimate:
+def estimate(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> Estimate:
     """Rehearse what is pending for `arms` over all conversations of the run; nothing is called or written."""
-    if not parameters.models:
-        return Estimate(size=parameters.size, backbone="", conversations=0, arms=tuple(arm.name for arm in arms))
-    return estimate_plan(plan_run(parameters, arms, quiet=quiet), quiet=quiet)
+    run = Run.of(parameters)
+    if not run.models_file:
+        return Estimate(size=run.size, backbone="", conversations=0, arms=tuple(arm.name for arm in arms))
+    return estimate_plan(plan_run(run, arms, quiet=quiet), quiet=quiet)
 
 
 def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     """Rehearse what is pending in a plan, of any task, with models that call nobody.
 
     The user's own memory is rehearsed as if it recalled like BM25; calls of its own code are not included. Calls of an
-    adapter are counted by a rule (`beam_run.adapter_calls`).
+    adapter are counted by a rule (`beamlib.commands.adapter_calls`).
     """
-    task, parameters = plan.task, plan.parameters
-    label = task.name or parameters.size
+    task, run = plan.task, plan.run
+    label = task.name or run.size
     names = tuple(plan.arms)
-    if not parameters.models:
+    if not run.models_file:
         return Estimate(size=label, backbone="", conversations=0, arms=names)
     pending = rehearsals(plan)
     # What an adapter will call is counted by a rule, in BEAM alone; what other memories call is not known.
     uncounted = [
         name
         for name, arm in plan.arms.items()
-        if task.memory(arm) == "own" and not (isinstance(arm, Arm) and arm.target in ADAPTERS)
+        if task.kind(arm).outside and not (isinstance(arm, Arm) and call_rule(arm))
     ]
-    expected = stored_means(parameters)
+    expected = stored_means(run)
     tally = CallTally()
-    for part in _rehearsed([(rehearsal, expected) for rehearsal in pending], parameters, label, quiet=quiet):
+    for part in _rehearsed([(rehearsal, expected) for rehearsal in pending], run, label, quiet=quiet):
         tally.add(part)
     return build_estimate(
-        parameters,
+        run,
         names,
         tally,
         expected,
@@ -89,15 +91,15 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
 _Todo = tuple[Rehearsal, Mapping[CallStep, float]]
 
 
-def _rehearsed(jobs: Sequence[_Todo], parameters: RunParameters, label: str, *, quiet: bool) -> Iterator[CallTally]:
+def _rehearsed(jobs: Sequence[_Todo], run: Run, label: str, *, quiet: bool) -> Iterator[CallTally]:
     title = f"{label}: counting calls"
     with tqdm(total=len(jobs), desc=title, disable=quiet or None, leave=False, delay=2) as bar:
-        if min(parameters.workers, len(jobs)) <= 1:
+        if min(run.workers, len(jobs)) <= 1:
             for job in jobs:
                 yield _rehearse(*job)
                 bar.update()
             return
-        with process_pool(min(parameters.workers, len(jobs))) as pool:
+        with process_pool(min(run.workers, len(jobs))) as pool:
             for future in [pool.submit(_rehearse, *job) for job in jobs]:  # in order: sums are the same every time
                 yield future.result()
                 bar.update()
@@ -105,30 +107,31 @@ def _rehearsed(jobs: Sequence[_Todo], parameters: RunParameters, label: str, *, 
 
 def _rehearse(rehearsal: Rehearsal, expected: Mapping[CallStep, float]) -> CallTally:
     """Rehearse one unit, in a worker process."""
-    unit, parameters = rehearsal.unit, rehearsal.parameters
-    with rehearsed_roster(parameters, unit.id, expected, rehearsal.task.name) as (roster, tally):
+    unit, run = rehearsal.unit, rehearsal.run
+    with rehearsed_roster(run, unit.id, expected, rehearsal.task.name) as (roster, tally):
         rehearsal.perform(roster)
         if isinstance(unit.asked, Questions):
             arms = tuple(arm for arm in rehearsal.answering if isinstance(arm, Arm))
-            count_adapters(tally, arms, unit.asked.conversation, len(unit.asked.probes), parameters, expected)
+            count_adapters(tally, arms, unit.asked.conversation, len(unit.asked.probes), run, expected)
     return tally
 
 
 @contextmanager
 def rehearsed_roster(
-    parameters: ResolvedParameters,
+    run: Run,
     conversation: str,
     expected: Mapping[CallStep, float],
     suite: str = "",
 ) -> Iterator[tuple[ModelRoles, CallTally]]:
     """Open models that call nobody, as `open_models` opens real ones, and the tally of their calls."""
-    prompts = Path(parameters.prompts) if parameters.prompts else None
-    roles = endpoints(parameters)
-    with CallStore(calls_folder(parameters, suite) / f"{conversation}.sqlite", read_only=True) as store:
-        counter, refresh = parameters.counter, parameters.calls == "refresh"
+    roles = run.endpoints
+    with CallStore(run.calls_folder(suite) / f"{conversation}.sqlite", read_only=True) as store:
+        counter, refresh = run.counter, run.calls == "refresh"
         rehearsal = DryRun(conversation, store, expected=expected, refresh=refresh, counter=counter)
         models: dict[str, Model] = {
-            role: RetryingModel(EstimatingModel(role, EndpointModel(role, endpoint, prompts=prompts), rehearsal))
+            role: RetryingModel(
+                EstimatingModel(role, EndpointModel(role, endpoint, prompts=run.prompt_files), rehearsal)
+            )
             for role, endpoint in roles.items()
         }
         encoder: Model | None = None
@@ -138,7 +141,7 @@ def rehearsed_roster(
 
 
 def build_estimate(
-    parameters: RunParameters,
+    run: Run,
     arms: tuple[str, ...],
     tally: CallTally,
     expected: Mapping[CallStep, float],
@@ -148,25 +151,25 @@ def build_estimate(
     suite: str = "",
 ) -> Estimate:
     """Build the estimate from a `tally`. `own` are the arms with a memory of the user's own."""
-    roles = endpoints(parameters)
+    roles = run.endpoints
     rows = [_pending_row(step, roles[step[0]], calls, expected) for step, calls in tally.items()]
     longest: dict[str, tuple[int, str]] = {}
     for (role, _), calls in sorted(tally.items()):
         if calls.pending:
             longest[role] = max(longest.get(role, calls.longest), calls.longest)
     return Estimate(
-        size=suite or parameters.size,
-        backbone=parameters.backbone,
+        size=suite or run.size,
+        backbone=run.backbone,
         conversations=conversations,
         arms=arms,
         rows=tuple(sorted(rows, key=lambda row: row.order)),
-        counter=parameters.context.token_counter,
+        counter=run.context.token_counter,
         longest={role: f"{tokens:,} of {roles[role].context_window:,}" for role, (tokens, _) in longest.items()},
         warnings=(
             *(warning for role, request in longest.items() if (warning := _too_long(role, roles[role], *request))),
             *(
                 f"{name} is your own memory: it was rehearsed as if it recalled like BM25 with k = "
-                f"{parameters.retrieval.k}, and what its own code may call is not in the estimate; --max-cost bounds "
+                f"{run.retrieval.k}, and what its own code may call is not in the estimate; --max-cost bounds "
                 "it."
                 for name in own
             ),
@@ -220,39 +223,39 @@ def _too_long(role: str, endpoint: Endpoint, tokens: int, about: str) -> str:
     )
 
 
-def stored_means(parameters: RunParameters) -> dict[CallStep, float]:
+def stored_means(run: Run) -> dict[CallStep, float]:
     """Average the output tokens by role and step over all tiers of the run, where enough replies are stored."""
-    roles = endpoints(parameters)
+    roles = run.endpoints
     means = {}
-    for totals in stored_totals(sorted((Path(parameters.run) / "calls").glob("*"))):
+    for totals in stored_totals(sorted((run.folder / "calls").glob("*"))):
         replies = totals.calls - totals.failures
         if totals.role in roles and totals.model == roles[totals.role].model and replies >= ENOUGH_QUESTIONS:
             means[totals.role, totals.step] = totals.output_tokens / replies
     return means
 
 
-def estimate_path(parameters: RunParameters) -> Path:
+def estimate_path(run: Run) -> Path:
     """Return the path of the estimate that a run was started on."""
-    return run_path(parameters, "estimate.json")
+    return run.path("estimate.json")
 
 
-def save_estimate(estimate: Estimate, parameters: RunParameters) -> Path | None:
+def save_estimate(estimate: Estimate, run: Run) -> Path | None:
     """Save a confirmed estimate, to be compared with the real costs; one without pending calls replaces none."""
-    path = estimate_path(parameters)
+    path = estimate_path(run)
     return write_json(path, estimate.model_dump(mode="json")) if estimate.pending else None
 
 
-def start_estimate(parameters: RunParameters) -> None:
+def start_estimate(run: Run) -> None:
     """Note what was spent before the calls of a newly confirmed estimate begin, on earlier backbones for example."""
-    estimate = read_estimate(parameters)
+    estimate = read_estimate(run)
     if estimate is not None and estimate.before is None:
-        before = () if parameters.calls == "refresh" else tuple(realised(parameters))
-        save_estimate(estimate.model_copy(update={"before": before}), parameters)
+        before = () if run.calls == "refresh" else tuple(realised(run))
+        save_estimate(estimate.model_copy(update={"before": before}), run)
 
 
-def read_estimate(parameters: RunParameters) -> Estimate | None:
+def read_estimate(run: Run) -> Estimate | None:
     """Read the saved estimate, None where there is none; a damaged file raises `UserError`."""
-    path = estimate_path(parameters)
+    path = estimate_path(run)
     if not path.exists():
         return None
     try:

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from beamlib.llm.chat_turns import MESSAGE_TOKENS, dialogue_text, dialogue_token
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.embedding_model import EMBED, read_vector, write_vector
 from beamlib.llm.model import Completion, Model, Prompt
-from beamlib.llm.prompts import prompt_file, render
+from beamlib.llm.prompts import PromptFile, Prompts, prompt_file, render
 from beamlib.llm.retrying import MEME_JUDGES
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
 from beamlib.plugins import plugins
@@ -270,7 +269,7 @@ def output_basis(prompt_id: str) -> str:
     if prompt_id == EMBED:
         return "vectors are not priced by output"
     if "/" in prompt_id:
-        return "expected: a rule for this system, see packages/beam_run/adapter_calls.py"
+        return "expected: a rule for this system, see beamlib/commands/adapter_calls.py"
     if prompt_id == "scratchpad_compress":
         return "expected: the length it is asked for"
     return f"expected: {EXPECTED.get(prompt_id, ELSE_EXPECTED)[1]}"
@@ -287,10 +286,10 @@ def pad_to_length(prompt: Prompt, reply: str, tokens: float, counter: TokenCount
     return text + separator + lender[: _CHARACTERS * missing]
 
 
-def input_tokens(prompt: Prompt, folder: Path | None, counter: TokenCounter) -> int:
+def input_tokens(prompt: Prompt, prompts: Prompts | None, counter: TokenCounter) -> int:
     """Count the tokens of a request. Frame and variables are counted apart: counters cache texts."""
     return (
-        _frame_tokens(prompt.id, folder, counter)
+        _frame_tokens(prompts[prompt.id] if prompts else prompt_file(prompt.id), counter)
         + sum(counter.count(value) for value in prompt.variables.values())
         + dialogue_tokens(prompt.turns, counter)
         + MESSAGE_TOKENS * len(prompt.turns)
@@ -299,6 +298,6 @@ def input_tokens(prompt: Prompt, folder: Path | None, counter: TokenCounter) -> 
 
 
 @lru_cache(maxsize=64)
-def _frame_tokens(prompt_id: str, folder: Path | None, counter: TokenCounter) -> int:
-    empty = render(prompt_id, dict.fromkeys(prompt_file(prompt_id, folder).variables, ""), folder)
+def _frame_tokens(prompt: PromptFile, counter: TokenCounter) -> int:
+    empty = render(prompt.id, dict.fromkeys(prompt.variables, ""), Prompts({prompt.id: prompt}))
     return REQUEST_TOKENS + sum(MESSAGE_TOKENS + counter.count(message["content"]) for message in empty)

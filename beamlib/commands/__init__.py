@@ -1,0 +1,1 @@
+"""What commands share: their options, estimates and costs, and the commands of every task."""

@@ -1,0 +1,296 @@
+"""BEAM's runs on file: the manifest of an arm, its answers and judgements, and what an evaluation returns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, create_model, model_serializer
+
+from beamlib.data.checked_json import REVISION, State
+from beamlib.data.conversations import NUMBER, SIZES, Size
+from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.arms import Arm, arms_of, experiments
+from beamlib.evaluate.configuration import JUDGE_PARAMETERS, Configuration, answer_parameters
+from beamlib.evaluate.imported import Imported
+from beamlib.evaluate.records import (
+    ANSWERS,
+    JUDGEMENTS,
+    ConversationRecord,
+    RunManifest,
+    build_manifest,
+    checked,
+    read_part,
+    read_records,
+    read_task_manifest,
+)
+from beamlib.files import read_json, sha256_of_file, write_json
+from beamlib.memory.declared import memories
+from beamlib.params import FIELDS
+from beamlib.run import Run
+from beamlib.scoring.records import Judgement
+
+if TYPE_CHECKING:
+    from beamlib.data.loading import Loaded
+
+FOLDER = "local folder in the released layout"
+
+
+def data_revision(conversations: Mapping[str, ConversationRecord]) -> str:
+    """What all conversations of a run rest on; of a folder, how many of the files read are the released ones."""
+    groups: dict[str, list[tuple[str, State]]] = {}
+    for key in sorted(conversations, key=lambda key: (len(key), key)):
+        record = conversations[key]
+        groups.setdefault(record.origin, []).extend(
+            (f"{key} {name}", record.files[name]) for name in sorted(record.files)
+        )
+    return " | ".join(_verified(files) if origin == FOLDER else origin for origin, files in groups.items())
+
+
+def _verified(files: Sequence[tuple[str, State]]) -> str:
+    counts = Counter(state for _, state in files)
+    if counts["released"] == len(files):
+        return f"released files of {REVISION}, all {len(files)} verified by SHA-256"
+    if not counts["released"]:
+        return f"{FOLDER}, none of the {len(files)} files read has the SHA-256 of a released one"
+    said = f"{FOLDER}, {counts['released']} of {len(files)} files verified as those of {REVISION}"
+    said += f", {counts['unknown']} without a known checksum" if counts["unknown"] else ""
+    changed = [name for name, state in files if state in ("changed", "missing")]
+    if not changed:
+        return said
+    named = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+    return f"{said}, not as released: {named}"
+
+
+MANIFEST = "manifest.json"
+FROM_ARCHIVE = "archive.json"
+"""Lists, at the top of a run folder, the manifests that came from somebody's archive, with the hash of each file."""
+CLAIMED: Mapping[str, str] = {
+    "commit": "the commit",
+    "package_version": "the version",
+    "answers_key": "", "judgements_key": "",  # hashes of the settings, the models and that version's code
+    "prompts": "prompts that no call is of",
+    "settings": "settings that change no call and no answer",
+    "claimed": "",
+}  # fmt: skip
+"""Fields of a manifest that a replay does not show to be so, and how that is said. All others are compared."""
+JUDGED_BY = "-by-"
+"""Stands in the name of a part between that of the part that was judged again and the judge's."""
+RECORDS = (f"{ANSWERS}.jsonl", f"{JUDGEMENTS}.jsonl", MANIFEST)
+"""The files of an arm's folder."""
+_OnlyArm = create_model("_OnlyArm", __config__=ConfigDict(extra="forbid", strict=True), arm=(Arm, ...))
+ConversationId = Annotated[str, Field(pattern=rf"^({'|'.join(SIZES)})-{NUMBER.pattern}$")]
+
+
+class Manifest(RunManifest):
+    """The `manifest.json` of one of BEAM's arms. Loading one without any of these fields fails.
+
+    `left_out` are conversations of the run that cannot be read, with the reason. `imported` is only there where others
+    made the results; `settings` then hold the arm alone. `notes` is what tables say of a memory that is adapted.
+    `claimed` says that it came from somebody's archive and was not made here.
+    """
+
+    size: Size
+    configuration: Configuration
+    data_revision: str
+    conversations: dict[ConversationId, ConversationRecord]
+    token_counter: str
+    answers_sha256: dict[ConversationId, str]
+    judgements_sha256: dict[ConversationId, str]
+    left_out: dict[ConversationId, str] = Field(default_factory=dict)
+    imported: Imported | None = None
+    claimed: bool = False
+
+    file: ClassVar[str] = MANIFEST
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read and check the manifest of an arm's folder."""
+        return read_manifest(folder)
+
+    @classmethod
+    def over(
+        cls,
+        fields: Mapping[str, Any],
+        conversations: Mapping[str, ConversationRecord],
+        left_out: Mapping[str, str],
+        sums: Mapping[str, Mapping[str, str]],
+    ) -> Manifest:
+        """Build the manifest with these `fields` over these conversations, which make the data revision."""
+        revision = data_revision(dict(sorted(conversations.items())))
+        return build_manifest(cls, {**fields, "data_revision": revision}, conversations, left_out, sums)
+
+    def write(self, folder: Path) -> None:
+        """Write it; one that was made here may have the same bytes as one that came from an archive."""
+        listed = _listed(folder)
+        if listed.pop(f"{folder.parent.name}/{folder.name}/{MANIFEST}", "") and not self.claimed:
+            write_json(folder.absolute().parent.parent / FROM_ARCHIVE, listed)
+        super().write(folder)
+
+    def kept_fields(self, any_kept: bool) -> dict[str, Any]:
+        """What came from an archive stays claimed as long as any of it is kept."""
+        return {"claimed": self.claimed and any_kept}
+
+    @model_serializer(mode="wrap")
+    def _omit_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return {key: value for key, value in fields.items() if value or key not in ("imported", "notes", "claimed")}
+
+
+def _recorded() -> tuple[str, ...]:
+    """The parameters that a manifest may state."""
+    own = (name for memory in memories() for name in answer_parameters(memory))
+    return tuple(dict.fromkeys((*own, *JUDGE_PARAMETERS, "variant", "released")))
+
+
+@cache
+def _settings_model(names: tuple[str, ...]) -> Any:
+    """What `settings` of a manifest holds: the arm, and parameters of the types that a run has."""
+    return create_model(
+        "_Settings",
+        __config__=ConfigDict(extra="forbid", strict=True),
+        arm=(Arm, ...),
+        context_budget=(Literal["fixed", "flowing"] | None, None),  # of runs by versions before 2026-11-26
+        **{name: (FIELDS[name].annotation, FIELDS[name]) for name in names},  # type: ignore[call-overload]
+    )
+
+
+RECORD_KINDS: Mapping[str, type[BaseModel]] = {ANSWERS: Answer, JUDGEMENTS: Judgement}
+
+
+def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
+    """The parameters that a run's calls rested on, as far as a manifest says: all but data, models and prompts."""
+    if manifest.imported is not None:
+        raise UserError(f"{manifest.arm}: it was imported, and no parameters of its calls are known; leave it out.")
+    defaults = {name: FIELDS[name].default for name in _recorded()}
+    return {name: manifest.settings.get(name, default) for name, default in defaults.items()}
+
+
+def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, str]) -> Manifest:
+    """The manifest of a part of a run: the hashes cover only the conversations named. `left_out` is the part's own."""
+    kept = {key: record for key, record in manifest.conversations.items() if key in ids}
+    sums = {ANSWERS: manifest.answers_sha256, JUDGEMENTS: manifest.judgements_sha256}
+    return Manifest.over(dict(manifest), kept, left_out, sums)
+
+
+def differing_claim(published: Manifest, again: Manifest) -> str:
+    """The first field of a published manifest that its replay contradicts, with both values; empty if none does.
+
+    Compared is every field but `CLAIMED`, and with them everything that footers, tables and pages print.
+    """
+    for name in Manifest.model_fields.keys() - CLAIMED.keys() - {"conversations", "data_revision"}:
+        stated, found = getattr(published, name), getattr(again, name)
+        if stated != found:
+            return f"field '{name}' is {stated!r:.200}, and its replay gives {found!r:.200}"
+    for key, record in published.conversations.items():
+        if _identity(record) != _identity(again.conversations[key]):
+            return (
+                f"field 'conversations' says of {key} {record!r:.300}, and here it is {again.conversations[key]!r:.300}"
+            )
+    if published.data_revision != data_revision(published.conversations):
+        return f"field 'data_revision' is {published.data_revision!r:.200}, which its conversations do not say"
+    return ""
+
+
+def _identity(record: ConversationRecord) -> tuple[object, ...]:
+    """What two records of one conversation share: a released one may come from a folder or from parquet files."""
+    released = record.origin in (FOLDER, REVISION) and set(record.files.values()) == {"released"}
+    return record.variant, record.sha256, record.questions_sha256, released or (record.origin, record.files)
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """The manifests of an arm's run that came from an archive, and the hashes of their files."""
+    place = folder.absolute().parent.parent / FROM_ARCHIVE
+    return dict(read_json(place)) if place.is_file() else {}
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of an arm's folder."""
+    path = folder / MANIFEST
+    found = read_task_manifest(path, Manifest)
+    if _listed(folder).get("/".join(path.absolute().parts[-3:])) == sha256_of_file(path):
+        found = found.model_copy(update={"claimed": True})
+    settings = checked(
+        _settings_model(_recorded()) if found.imported is None else _OnlyArm,
+        found.settings,
+        f"{path}: ",
+        within="settings.",
+    )
+    arm: Arm = settings.arm
+    if found.arm != arm.name:
+        raise UserError(
+            f"{path}: field 'arm' is {found.arm!r} where its settings are those of {arm.name!r}; run again."
+        )
+    return found
+
+
+def ensure_finished(manifest: Manifest, where: str) -> None:
+    """A `UserError` where an arm was killed in the middle: not every conversation has its answers and judgements."""
+    done = (manifest.answers_sha256.keys(), manifest.judgements_sha256.keys(), manifest.conversations.keys())
+    if not manifest.conversations or len(set(map(frozenset, done))) > 1:
+        raise UserError(f"{where}: not every conversation in it has answers and judgements; run it to its end.")
+
+
+def read_answers(folder: Path) -> list[Answer]:
+    """The answers in an arm's folder."""
+    return read_records(folder / f"{ANSWERS}.jsonl", Answer)
+
+
+def read_judgements(folder: Path) -> list[Judgement]:
+    """The judgements in an arm's folder, whether or not its manifest has their checksums."""
+    return read_records(folder / f"{JUDGEMENTS}.jsonl", Judgement)
+
+
+def stored_answers(folder: Path) -> dict[str, list[Answer]]:
+    """The answers of an arm's folder that its manifest vouches for, by conversation; as `stored_judgements`."""
+    return _stored(folder, ANSWERS)
+
+
+def stored_judgements(folder: Path) -> list[Judgement]:
+    """The judgements of an arm's folder that its manifest vouches for; `UserError` where one is gone or changed."""
+    return [judgement for own in _stored(folder, JUDGEMENTS).values() for judgement in own]
+
+
+def _stored(folder: Path, part: str) -> dict[str, list[Any]]:
+    manifest = read_manifest(folder)
+    if not (folder / f"{part}.jsonl").exists():
+        read_records(folder / f"{part}.jsonl", RECORD_KINDS[part])  # which says that it is missing
+    on_file = read_part(folder, part, RECORD_KINDS[part], manifest.conversations)
+    checksums = manifest.checksums()[part].sha256
+    for key, checksum in checksums.items():
+        if key not in on_file or on_file[key].sha256 != checksum:
+            raise UserError(
+                f"{folder / part}.jsonl: the records of {key} are not those that manifest.json vouches for; "
+                "run the evaluation again, which computes them anew, or score them as they stand with --as-is."
+            )
+    return {key: on_file[key].records for key in sorted(checksums)}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation has on file: by arm, judgements, answers and manifest of the conversations of the run.
+
+    Attributes:
+        loaded: The conversations with their questions and gold.
+        truncation: Where the reader's endpoint seems to have cut long requests without a word; empty if it does not.
+    """
+
+    run: Run
+    arms: tuple[Arm, ...]
+    answers: Mapping[str, list[Answer]]
+    judgements: Mapping[str, list[Judgement]]
+    manifests: Mapping[str, Manifest]
+    loaded: Mapping[str, Loaded]
+    truncation: str = ""
+
+
+def left_out(run: Run) -> dict[str, str]:
+    """The conversations that a run on file left out, with the reason."""
+    places = [run.path(arm.name) for arm in arms_of(run, experiments(run))]
+    there = [place for place in places if (place / MANIFEST).exists()]
+    return {key: why for place in there for key, why in read_manifest(place).left_out.items()}

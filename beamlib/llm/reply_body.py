@@ -1,0 +1,132 @@
+"""Read a reply's body: its text, tool calls, token counts, and the model that it says has answered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from beamlib.files import to_json
+from beamlib.llm.model import Completion, ToolDefinition, Usage
+from beamlib.text import token_counter
+
+_TOOL_CALLS = 256  # of one reply
+_TOOLS_HEADING = """\
+Tools are called by your reply, which is JSON and nothing else, in this form:
+{"calls": [{"tool": "its name", "arguments": {"argument": "its text"}}]}
+They are carried out in the order given. With nothing left to call, reply {"calls": []}. The tools:"""
+_RELEASE = re.compile(r"(?:[-@._:](?:v?\d[\d.-]*|latest|preview|exp|beta|ga|instruct|chat|fp\d+|bf16))*")
+
+
+def read_usage(usage: object) -> Usage:
+    """Read token counts as any of the three routes spells them; what is not a count is 0.
+
+    Output is the largest that the counts allow: where reasoning stands beside the completion (xAI, Gemini), only the
+    total contains it. Anthropic counts cached input beside `input_tokens`, everybody else within.
+    """
+
+    def count(*path: str) -> int:
+        value: Any = usage
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+    sent = count("prompt_tokens") or count("input_tokens")
+    if not count("prompt_tokens"):
+        sent += count("cache_read_input_tokens") + count("cache_creation_input_tokens")
+    written = count("completion_tokens") or count("output_tokens")
+    total = count("total_tokens")
+    details = ("completion_tokens_details", "output_tokens_details")
+    reasoning = max(count(name, "reasoning_tokens") for name in details)
+    if reasoning > written:
+        written += reasoning
+    cached = max(
+        *(count(name, "cached_tokens") for name in ("prompt_tokens_details", "input_tokens_details")),
+        *(count(name) for name in ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")),
+    )
+    sent = sent or max(0, total - written)
+    return Usage(sent, max(written, total - sent), cached)
+
+
+def with_own_counts(reply: Completion, request: Mapping[str, Any], *, writes: bool = True) -> Completion:
+    """Count the tokens that an endpoint does not: a call that says nothing of them has not cost nothing.
+
+    Args:
+        writes: The reply is text, not vectors.
+    """
+    usage, counter = reply.usage, token_counter("auto")
+    sent, written = usage.input_tokens, usage.output_tokens
+    if not sent:
+        sent = sum(counter.count(text) for text in _texts(request.get("messages", request.get("input"))))
+    if not written and writes:
+        written = counter.count(reply.text)
+    if (sent, written) == (usage.input_tokens, usage.output_tokens):
+        return reply
+    return replace(reply, usage=Usage(sent, written, usage.cached_tokens, estimated=True))
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """Yield the texts of messages, of their parts, or of a request for vectors."""
+    match content:
+        case str():
+            yield content
+        case dict():
+            yield from _texts(content.get("content", content.get("text")))
+        case list():
+            for item in content:
+                yield from _texts(item)
+
+
+def other_model(asked: str, named: object) -> str:
+    """Return the model that a reply names, if it is neither the one asked for nor a dated or shorter form of it.
+
+    A provider's prefix, the case and an ending such as `-2024-07-18`, `:latest` or `.gguf` make no other model.
+    """
+    if not isinstance(named, str) or not named.strip():
+        return ""
+    ours, theirs = (re.sub(r"\.gguf$", "", name.strip().casefold()).split("/")[-1] for name in (asked, named))
+    shorter, longer = sorted((ours, theirs), key=len)
+    same = longer.startswith(shorter) and _RELEASE.fullmatch(longer[len(shorter) :])
+    return "" if same else " ".join("".join(c if c.isprintable() else " " for c in named).split())[:200]
+
+
+def describe_tools(tools: Sequence[ToolDefinition]) -> str:
+    """Write the tools out for a prompt whose endpoint takes none: the form of the reply, and each tool."""
+    lines = [_TOOLS_HEADING]
+    for tool in tools:
+        arguments = "; ".join(f"{name}: {about}" for name, about in tool.arguments)
+        lines.append(f"- {tool.name}: {tool.about}" + (f" Arguments: {arguments}." if arguments else ""))
+    return "\n".join(lines)
+
+
+def tool_calls_json(message: Mapping[str, Any]) -> str | None:
+    """Write a message's tool calls as `{"calls": [{"tool": "append", "arguments": "{\\"text\\": \\"tea\\"}"}]}`.
+
+    Malformed calls are left out. None if no call is left, or if they cannot be written as JSON.
+    """
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return None
+    functions = [call["function"] for call in calls[:_TOOL_CALLS] if isinstance(call, dict) and "function" in call]
+    valid = [
+        {"tool": function["name"], "arguments": function.get("arguments", "")}
+        for function in functions
+        if isinstance(function, dict) and isinstance(function.get("name"), str)
+    ]
+    try:
+        return to_json({"calls": valid}) if valid else None
+    except (ValueError, RecursionError):  # arguments as JSON instead of text, with NaN or endless nesting
+        return None
+
+
+def message_text(message: dict[str, Any], *, tools: bool) -> object:
+    """Return the text of a reply's message. Where tools were offered it is the calls as JSON, none where it is silent.
+
+    Null is no text, and some endpoints write a list of parts.
+    """
+    content: object = message.get("content")
+    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+        texts = (part.get("text") for part in content if part.get("type") == "text")
+        content = "".join(text for text in texts if isinstance(text, str))
+    return (tool_calls_json(message) or content or '{"calls": []}') if tools else (content or "")

@@ -1,0 +1,183 @@
+"""A memory declares itself: a new one with a setting is one file, a setting of LIGHT is a line of its class."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+import beamlib
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm, experiments
+from beamlib.evaluate.run import BEAM, evaluate
+from beamlib.files import code_hash
+from beamlib.llm.prompts import prompt_ids
+from beamlib.memory import declared
+from beamlib.memory.declared import memories, memory_kind, named_memories
+from beamlib.memory.light import Light, LightParameters
+from beamlib.params import FIELDS, RunParameters, load_parameters
+from beamlib.plugins import plugins, register
+from beamlib.run import Run
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
+LATEST = '''
+from pydantic import Field
+
+from beamlib.memory.declared import DeclaredMemory, MemorySettings
+from beamlib.memory.protocol import RetrievedContext, passage
+
+
+class LatestSettings(MemorySettings):
+    """Settings of the memory `latest`."""
+
+    latest_pairs: int = Field(2, ge=1, le=9, description="newest pairs that the memory latest recalls")
+
+
+class Latest(DeclaredMemory):
+    """Recall the newest pairs."""
+
+    name = "latest"
+    uses = ("reader_window",)
+    own_settings = LatestSettings
+
+    def __init__(self, pairs):
+        self.count = pairs
+
+    @classmethod
+    def build(cls, given):
+        return cls(given["latest_pairs"])
+
+    def ingest(self, conversation):
+        self.pairs = conversation.pairs[-self.count:]
+
+    def recall(self, question):
+        return RetrievedContext.of([passage(pair) for pair in self.pairs])
+'''
+
+
+@pytest.fixture
+def register_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that is searched for memories: its module `latest_memory` declares one."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "latest_memory.py").write_text(LATEST)
+    monkeypatch.syspath_prepend(folder)
+    before = plugins()
+    register(replace(before, memories=(*before.memories, "latest_memory")))
+    yield folder
+    register(before)
+    sys.modules.pop("latest_memory", None)
+    declared._memories.cache_clear()
+
+
+def parameters(repo_root: Path, run: Path, **changes: object) -> RunParameters:
+    fixed = {"data": str(EXAMPLE), "run": str(run), "workers": 1, "own_memory": "latest"}
+    return load_parameters(repo_root / "params" / "100k.yaml", **{**fixed, **changes})
+
+
+def arm_of(given: RunParameters) -> Arm:
+    return next(arm for arm in experiments(given)["main"] if arm.memory == given.own_memory)
+
+
+@pytest.mark.usefixtures("register_file")
+def test_a_memory_with_a_setting_is_one_file(repo_root: Path, tmp_path: Path) -> None:
+    """It is an arm of Table 1 before the ceiling, its setting is a parameter, and its answers rest on it."""
+    assert "latest" in named_memories() and FIELDS["latest_pairs"].default == 2
+    usual = parameters(repo_root, tmp_path / "usual")
+    assert [arm.name for arm in experiments(usual)["main"]][-2:] == ["latest", "oracle"]
+    made = evaluate(usual, [arm_of(usual)], quiet=True)
+    three = parameters(repo_root, tmp_path / "three", latest_pairs=3)
+    more = evaluate(three, [arm_of(three)], quiet=True)
+    shown = [{len(answer.message_ids) for answer in own.answers["latest"]} for own in (made, more)]
+    assert shown == [{4}, {6}]
+    assert "latest_pairs" not in BEAM.store(arm_of(usual), Run.of(usual)).fields["settings"]
+    assert BEAM.store(arm_of(three), Run.of(three)).fields["settings"]["latest_pairs"] == 3
+    keys = [BEAM.store(arm_of(one), Run.of(one)).fields["answers_key"] for one in (usual, three)]
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.usefixtures("register_file")
+def test_its_setting_is_checked_like_any_other(repo_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="parameter 'latest_pairs' is 10: Input should be less than or equal to 9"):
+        parameters(repo_root, tmp_path, latest_pairs=10)
+    with pytest.raises(UserError, match="unknown parameter 'latest_pair'; the nearest known one is 'latest_pairs'"):
+        parameters(repo_root, tmp_path, latest_pair=2)
+
+
+@pytest.mark.usefixtures("register_file")
+def test_answers_of_other_memories_do_not_rest_on_it(repo_root: Path, tmp_path: Path) -> None:
+    light = Arm(memory="light", retriever="hybrid", k=5)
+    runs = [Run.of(parameters(repo_root, tmp_path, latest_pairs=pairs)) for pairs in (2, 3)]
+    assert len({BEAM.store(light, run).fields["answers_key"] for run in runs}) == 1
+
+
+def test_parameters_made_before_a_memory_is_registered_have_its_usual_setting(
+    repo_root: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    earlier = parameters(repo_root, tmp_path, own_memory="")
+    request.getfixturevalue("register_file")
+    assert earlier["latest_pairs"] == 2 and earlier.flat()["latest_pairs"] == 2
+
+
+class MoreOfLight(LightParameters):
+    """LIGHT with one setting more, as if its class had another line."""
+
+    note_length: int = Field(40, ge=1, description="words of a note")
+
+
+def test_a_setting_of_light_is_one_line(repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records by its usual value stay what they were, those by another say so and have another key."""
+    light = Arm(memory="light", retriever="hybrid", k=5)
+    before = BEAM.store(light, Run.of(parameters(repo_root, tmp_path, own_memory=""))).fields
+    monkeypatch.setattr(Light, "own_settings", MoreOfLight)
+    usual = BEAM.store(light, Run.of(parameters(repo_root, tmp_path, own_memory=""))).fields
+    assert {name: usual[name] for name in ("settings", "answers_key")} == {
+        name: before[name] for name in ("settings", "answers_key")
+    }
+    changed = parameters(repo_root, tmp_path, own_memory="", note_length=7)
+    fields = BEAM.store(light, Run.of(changed)).fields
+    assert fields["settings"]["note_length"] == 7 and fields["answers_key"] != before["answers_key"]
+    assert "note_length=7" in fields["configuration"]
+
+
+def test_two_memories_of_one_name_are_refused(register_file: Path) -> None:
+    (register_file / "again_memory.py").write_text(LATEST.replace('"latest"', '"light"'))
+    register(replace(plugins(), memories=(*plugins().memories, "again_memory")))
+    with pytest.raises(UserError, match=r"again_memory: the memory 'light' is also in beamlib\.memory\.light"):
+        memories()
+
+
+def test_two_settings_of_one_name_are_refused(register_file: Path) -> None:
+    (register_file / "other_memory.py").write_text(
+        LATEST.replace('"latest"', '"other"').replace("latest_pairs: int", "k: int")
+    )
+    register(replace(plugins(), memories=(*plugins().memories, "other_memory")))
+    with pytest.raises(UserError, match="the setting 'k' of other is also one of retrieval; rename it"):
+        FIELDS["k"]
+
+
+def test_a_setting_without_a_usual_value_is_refused(register_file: Path) -> None:
+    (register_file / "bare_memory.py").write_text(LATEST.replace('"latest"', '"bare"').replace("Field(2, ", "Field("))
+    register(replace(plugins(), memories=(*plugins().memories, "bare_memory")))
+    with pytest.raises(UserError, match="bare_memory: the setting 'latest_pairs' has no usual value; give a default"):
+        memories()
+
+
+def test_an_unknown_memory_is_named_with_the_known_ones() -> None:
+    with pytest.raises(UserError, match="the memory 'lite' does not exist; choose one of none, full-context, rag, "):
+        memory_kind("lite")
+
+
+@pytest.mark.parametrize("name", memories())
+def test_what_a_memory_declares_is_there(name: str) -> None:
+    """Its settings are parameters, its prompts files, its modules importable."""
+    kind = memory_kind(name)
+    assert set(kind.settings_names()) <= set(FIELDS)
+    assert set(kind.prompts) <= set(prompt_ids())
+    assert code_hash(kind.code_names())

@@ -1,0 +1,40 @@
+"""A memory's name stands in its own module: whoever else needs it asks the registry."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beamlib.memory.declared import memories
+
+OTHERS = frozenset({"none", "own", "imported", "oracle", "dependencies", "mem0"})
+"""Names that are words of other things too: of a setting's value, an option, a published source, a field of a reply."""
+
+OF_THE_PAPER = {
+    "light": ("scoring/measured.py", "report/released.py", "report/results.py", "beam_memorycode/running.py"),
+    "rag": ("scoring/measured.py", "report/released.py", "beam_memorycode/running.py"),
+}
+"""Where measurements and setups of the paper are about a memory by name."""
+
+
+def texts(file: Path) -> Iterator[str]:
+    """Yield the texts in a module, without those that document it."""
+    tree = ast.parse(file.read_text("utf-8"))
+    documenting = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documenting:
+            yield node.value
+
+
+@pytest.mark.parametrize("name", sorted(memories().keys() - OTHERS))
+def test_only_its_own_module_names_a_memory(name: str, repo_root: Path) -> None:
+    files = [file for top in ("beamlib", "packages") for file in sorted((repo_root / top).rglob("*.py"))]
+    assert len(files) > 200
+    naming = [file for file in files if name in texts(file)]
+    allowed = (Path(str(sys.modules[memories()[name].__module__].__file__)),)
+    others = [str(file) for file in naming if file not in allowed and file.stem != f"{name}_memory"]  # an adapter's
+    assert [file for file in others if not file.endswith(OF_THE_PAPER.get(name, ()) or "no file")] == []
