@@ -1,4 +1,4 @@
-"""What a reader of the notebooks has to read, by imports at the top of modules; the figures are in docs/measurements.md."""
+"""What a reader of the notebooks has to read, by imports at the top of modules (figures: docs/measurements.md)."""
 
 from __future__ import annotations
 
