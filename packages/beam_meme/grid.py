@@ -22,8 +22,7 @@ from beam_meme.meme_scoring import OVERALL
 from beam_meme.meme_tables import published
 from beam_meme.task import open_meme
 from beamlib.commands.task_runs import TaskOptions, run_command, score_command
-from beamlib.evaluate.records import RUN, read_task_manifest
-from beamlib.evaluate.task import TaskManifest
+from beamlib.evaluate.records import RUN, TaskManifest, read_task_manifest
 from beamlib.files import make_folder
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.table import Table
