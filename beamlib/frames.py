@@ -187,7 +187,8 @@ class OpenedArm:
     @property
     def run(self) -> Path:
         """The run folder."""
-        return self.folder.parents[1 if self.task == BEAM else 2]
+        above = self.folder.parent.parent
+        return above if self.task == BEAM else above.parent  # <run>/<task>/<part>/<arm>
 
     @cached_property
     def answers(self) -> Sequence[Answer]:
