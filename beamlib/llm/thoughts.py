@@ -34,7 +34,8 @@ _MARK = re.compile(
     r"|(?P<odd>\[e~\[|\]~b\])"  # MiniMax
 )
 _THINKING = re.compile(
-    r"think|thought|reason|analy[sz]|scratch|reflect|deliberat|ponder|monolog|contemplat|ruminat|introspect|brainstorm|rational|思考|思维|推理",
+    r"think|thought|reasoning|\Areasons?\Z|analy[sz]|scratch|reflect|deliberat|(?<!s)ponder|monolog|contemplat|ruminat|introspect"
+    r"|brainstorm|rationale|思考|思维|推理",
     re.IGNORECASE,
 )
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
@@ -275,7 +276,8 @@ class _Marks:
         name, before, after, bracket = found["name"], found["before"], found["after"], found["bracket"]
         start, end = found.span()
         attributes, bars = found["attributes"] or "", any(sign in "|｜" for sign in before + after)
-        pieces = {piece.casefold() for piece in _PIECE.findall(name)}
+        words = [piece.casefold() for piece in _PIECE.findall(name)]
+        pieces = set(words)
         link = "/" not in before and _LINK.match(self.text, end)
         if (bracket in "[{(" and (attributes or link)) or ("/" in after and not bars) or (bars and bracket in "{("):
             return None  # a header such as [thoughts of May], a link, a tag without content
@@ -283,6 +285,8 @@ class _Marks:
         ends = slash or bool(pieces & _ENDS or (after and not before)) or any(one.startswith("end") for one in pieces)
         special = bars or (bracket in "<[" and not attributes and _BARE_TOKEN.fullmatch(name) is not None)
         name = name.casefold()
+        if not special:  # <finish_reason> closes nothing
+            ends = slash or (bracket not in "{(" and any(word.startswith("end") for word in (words[:1] + words[-1:])))
         if _THINKING.search(name) or pieces & _THINKS:
             return _Mark(start, end, "close" if ends else "open", name, bracket, special)
         if special:

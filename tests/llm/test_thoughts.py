@@ -178,6 +178,8 @@ WHOLE = [
     "Here's a thinking process that you can use:\n1. tea",
     "My reasoning: it was cheap.\nSo I took it.",
     "```thoughts are free```",
+    "It stopped. (finish_reason)\nThen it went on.\n<stop_reason>\nDone.\n{end_reason}\nAll.",
+    "<FirstResponder>\nis a class, as is\n<operational>\nfor some.",
     "items.map(|x| x + 1); run(|x|); {|y| y}",
     "Llama 3 uses <|eot_id|> to end turns.",
     "Llama ends turns with <|eot_id|>.",
