@@ -30,7 +30,8 @@ _Kind = Literal["open", "close", "final", "end", "turn", "box", "token"]
 
 _MARK = re.compile(
     r"(?P<bracket>[<\[{(◁⟨〈《【«‹])(?P<double>(?P=bracket))?(?P<before>[/|｜]{0,2})\s?(?P<name>[^\W\d][\w▁:.+-]{0,60})"
-    r"(?P<attributes>\s[^<>\[\]\n]{0,400}?)?(?P<after>[/|｜]{0,2})[>\]})▷⟩〉》】»›](?(double)[>\]})▷⟩〉》】»›])"
+    r"(?P<attributes>[ \t][^<>\[\]{(◁⟨〈《【«‹\n]{0,400}?)?(?P<after>[/|｜]{0,2})"
+    r"[>\]})▷⟩〉》】»›](?(double)[>\]})▷⟩〉》】»›])"
     r"|(?P<odd>\[e~\[|\]~b\])"  # MiniMax
 )
 _THINKING = re.compile(
@@ -64,7 +65,7 @@ _THOUGHT_FENCE = re.compile(r"\A\s*(?P<fence>```+|~~~+)[ \t]*(?:think|thought|re
 _ANSWER_HEADING = re.compile(rf"^{_HERE}?(?:{'|'.join(sorted(_ANSWERS))})[^\n:]{{0,30}}:[*_]*", re.I | re.M)
 _BARE_WORD = re.compile(r"\A\s*(?:thought|think|thinking|analysis|reasoning)[ \t]*\n")
 _CHANNEL = re.compile(r"\s*(\w+)(?:[^<\n]{0,80}(?:<\|(?!message)\w+\|>[^<\n]{0,40})?<\|message\|>)?")
-_BULLET = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)])+[ \t]*")
+_BULLET = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)])+[ \t]+")
 _LINK = re.compile(r"\([^()\s]+\)")
 _TYPED = re.compile(r"=\s*[\"']?\w*(?:think|thought|reason)", re.IGNORECASE)
 _ANSWER_TAG = re.compile(rf"<({'|'.join(sorted(_ANSWERS))})>\s*", re.IGNORECASE)

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beamlib.llm.model import ModelError
@@ -118,6 +118,7 @@ def test_no_thought_of_a_known_family_stays(family: str, answer: str) -> None:
 
 
 @given(NAMES, STYLES, PLAIN, PLAIN)
+@example("think", ("◁{}▷", "◁/{}▷"), "(A", "")
 def test_no_thought_of_a_family_that_nobody_listed_stays(
     name: str, style: tuple[str, str], thought: str, answer: str
 ) -> None:
