@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, baseline_memory, own_arm
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
 from beamlib.evaluate.old_records import convert_old_records
-from beamlib.evaluate.records import ANSWERS, RUN, Checksums, ConversationRecord, RunManifest, made_by
+from beamlib.evaluate.records import ANSWERS, RUN, ConversationRecord, RunManifest, TaskManifest, made_by
 from beamlib.evaluate.run_store import ANSWER_CODE, RunStore, prompt_hashes, settings_of
 from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.memory.declared import DeclaredMemory, SharedReading, kind_of
 from beamlib.memory.oracle import Oracle
 from beamlib.memory.outside import Own
-from beamlib.params import RunParameters, listed_memories, told_name
+from beamlib.params import RunParameters
 from beamlib.places import from_root
 from beamlib.plugins import plugins
 from beamlib.run import Run
@@ -66,18 +66,6 @@ class UnitSet:
     units: Sequence[Unit]
     left_out: Mapping[str, str] = field(default_factory=dict)
     known: int = 0
-
-
-class TaskManifest(RunManifest):
-    """The manifest of a task's arm. `task` is its name; `extra_sha256` has the checksums of its further parts."""
-
-    task: str
-    extra_sha256: dict[str, dict[str, str]] = Field(default_factory=dict)
-
-    def checksums(self) -> dict[str, Checksums]:
-        """Those of answers and judgements, and of further parts, which rest on what the answers rest on."""
-        extra = {part: Checksums(self.answers_key, sums) for part, sums in self.extra_sha256.items()}
-        return {**super().checksums(), **extra}
 
 
 class Task(ABC):
@@ -127,7 +115,7 @@ class Task(ABC):
 
     def arms(self, parameters: RunParameters) -> Sequence[AnyArm]:
         """The arms of a run that names none: of the memories that are not of this package those of `own_memory`."""
-        own = listed_memories(parameters.own_memory)
+        own = parameters.own_memories
         by_name = [arm for arm in self.all_arms() if runs_outside(arm)]
         others = [memory for memory in own if memory not in by_name]
         return [
@@ -154,7 +142,7 @@ class Task(ABC):
         """What runs an arm whose memory is `own`: a class, a program or an adapter."""
         if isinstance(arm, Arm) and arm.target:
             return arm.target
-        return str(arm) if runs_outside(arm) else listed_memories(parameters.own_memory)[0]
+        return str(arm) if runs_outside(arm) else parameters.own_memories[0]
 
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
         """Why an arm cannot be asked about a unit; empty where it can."""
@@ -208,7 +196,7 @@ class Task(ABC):
             settings["released"] = sorted(parameters.flags)
         if kind.outside:
             target = self.target(arm, parameters)
-            name = own_arm(target, told_name(parameters.own_memory)).name
+            name = own_arm(target, parameters.own_name).name
             memory_hash, notes = plugins().identify_memory(target)
             settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings

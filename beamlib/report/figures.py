@@ -22,10 +22,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.style import context
 
-import beamlib
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import sha256, write_bytes, write_json
+from beamlib.report.csv_cells import safe_cells
 from beamlib.report.footer import Footer, model_shown
 from beamlib.report.long_frame import (
     AVERAGE_ABILITY,
@@ -37,6 +37,7 @@ from beamlib.report.long_frame import (
     series_of,
     sizes_of,
 )
+from beamlib.version import __version__
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
 _MARKERS = "osD^vPX*"
@@ -293,7 +294,7 @@ def save_figure(
     """
     plotted = check_frame(data)[list(COLUMNS)] if scores else data
     caption = " ".join(filter(None, [caption, str(figure.get_label()), _bare(plotted) if scores else ""]))
-    values = plotted.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
+    values = safe_cells(plotted).to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
     sidecar = {
         "name": name,
         "caption": caption,
@@ -302,7 +303,7 @@ def save_figure(
         "parameters": dict(parameters),
         "plotted_values": f"{name}.csv",
         "plotted_values_sha256": sha256(values),
-        "package_version": beamlib.__version__,
+        "package_version": __version__,
     }
     drawings = _drawings(figure)
     return [
