@@ -426,9 +426,9 @@ def _form_of(prompt: PromptFile) -> _Form:
         if not any(isinstance(part, dict) for part in (value, *_within(value))):
             continue  # a bracket in prose, such as a reference or an empty list, is no form
         leaves = list(_leaves(value))
-        texts = [_words(text) for text in _texts(value)]
+        texts = list(_texts(value))
         if any(isinstance(leaf, Unread) for leaf in leaves) or not all(re.search(r"\w", text) for text in texts):
-            stand_ins.update(text for text in texts if " " in text or not re.search(r"\w", text))
+            stand_ins.update(_words(text) for text in texts if " " in text.strip() or not re.search(r"\w", text))
     inner = (
         part for value in shown for part in _within(value) if isinstance(part, dict) or any(True for _ in _texts(part))
     )

@@ -30,11 +30,13 @@ _Kind = Literal["open", "close", "final", "end", "turn", "box", "token"]
 
 _MARK = re.compile(
     r"(?P<bracket>[<\[{(◁⟨〈《【«‹])(?P<double>(?P=bracket))?(?P<before>[/|｜]{0,2})\s?(?P<name>[^\W\d][\w▁:.+-]{0,60})"
-    r"(?P<attributes>\s[^<>\[\]\n]{0,400}?)?(?P<after>[/|｜]{0,2})[>\]})▷⟩〉》】»›](?(double)[>\]})▷⟩〉》】»›])"
+    r"(?P<attributes>[ \t][^<>\[\]{(◁⟨〈《【«‹\n]{0,400}?)?(?P<after>[/|｜]{0,2})"
+    r"[>\]})▷⟩〉》】»›](?(double)[>\]})▷⟩〉》】»›])"
     r"|(?P<odd>\[e~\[|\]~b\])"  # MiniMax
 )
 _THINKING = re.compile(
-    r"think|thought|reason|analy[sz]|scratch|reflect|deliberat|ponder|monolog|contemplat|ruminat|introspect|brainstorm|rational|思考|思维|推理",
+    r"think|thought|reasoning|\Areasons?\Z|analy[sz]|scratch|reflect|deliberat|(?<!s)ponder|monolog|contemplat|ruminat|introspect"
+    r"|brainstorm|rationale|思考|思维|推理",
     re.IGNORECASE,
 )
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
@@ -63,7 +65,7 @@ _THOUGHT_FENCE = re.compile(r"\A\s*(?P<fence>```+|~~~+)[ \t]*(?:think|thought|re
 _ANSWER_HEADING = re.compile(rf"^{_HERE}?(?:{'|'.join(sorted(_ANSWERS))})[^\n:]{{0,30}}:[*_]*", re.I | re.M)
 _BARE_WORD = re.compile(r"\A\s*(?:thought|think|thinking|analysis|reasoning)[ \t]*\n")
 _CHANNEL = re.compile(r"\s*(\w+)(?:[^<\n]{0,80}(?:<\|(?!message)\w+\|>[^<\n]{0,40})?<\|message\|>)?")
-_BULLET = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)])+[ \t]*")
+_BULLET = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)])+[ \t]+")
 _LINK = re.compile(r"\([^()\s]+\)")
 _TYPED = re.compile(r"=\s*[\"']?\w*(?:think|thought|reason)", re.IGNORECASE)
 _ANSWER_TAG = re.compile(rf"<({'|'.join(sorted(_ANSWERS))})>\s*", re.IGNORECASE)
@@ -275,7 +277,8 @@ class _Marks:
         name, before, after, bracket = found["name"], found["before"], found["after"], found["bracket"]
         start, end = found.span()
         attributes, bars = found["attributes"] or "", any(sign in "|｜" for sign in before + after)
-        pieces = {piece.casefold() for piece in _PIECE.findall(name)}
+        words = [piece.casefold() for piece in _PIECE.findall(name)]
+        pieces = set(words)
         link = "/" not in before and _LINK.match(self.text, end)
         if (bracket in "[{(" and (attributes or link)) or ("/" in after and not bars) or (bars and bracket in "{("):
             return None  # a header such as [thoughts of May], a link, a tag without content
@@ -283,6 +286,8 @@ class _Marks:
         ends = slash or bool(pieces & _ENDS or (after and not before)) or any(one.startswith("end") for one in pieces)
         special = bars or (bracket in "<[" and not attributes and _BARE_TOKEN.fullmatch(name) is not None)
         name = name.casefold()
+        if not special:  # <finish_reason> closes nothing
+            ends = slash or (bracket not in "{(" and any(word.startswith("end") for word in (words[:1] + words[-1:])))
         if _THINKING.search(name) or pieces & _THINKS:
             return _Mark(start, end, "close" if ends else "open", name, bracket, special)
         if special:

@@ -238,3 +238,9 @@ def test_damage_takes_time_in_proportion(atom: str) -> None:
     for head in ("", '{"a": ', "[", "{a: '"):
         found_json(head + atom * (200_000 // len(atom)))
     assert time.process_time() - began < 4
+
+
+def test_a_reply_that_has_what_a_prompts_prose_mentions_is_read() -> None:
+    """`[0.3.12]` in the text of the candidates' prompts is a reference, and a reply may name it."""
+    reply = '[{"bullets": ["0.3.12", "0.1.4"], "about": "what the rooms cost"}]'
+    assert reply_json(reply, list, "candidates_multi_session_reasoning") == json.loads(reply)

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beamlib.llm.model import ModelError
@@ -118,6 +118,7 @@ def test_no_thought_of_a_known_family_stays(family: str, answer: str) -> None:
 
 
 @given(NAMES, STYLES, PLAIN, PLAIN)
+@example("think", ("◁{}▷", "◁/{}▷"), "(A", "")
 def test_no_thought_of_a_family_that_nobody_listed_stays(
     name: str, style: tuple[str, str], thought: str, answer: str
 ) -> None:
@@ -178,6 +179,8 @@ WHOLE = [
     "Here's a thinking process that you can use:\n1. tea",
     "My reasoning: it was cheap.\nSo I took it.",
     "```thoughts are free```",
+    "It stopped. (finish_reason)\nThen it went on.\n<stop_reason>\nDone.\n{end_reason}\nAll.",
+    "<FirstResponder>\nis a class, as is\n<operational>\nfor some.",
     "items.map(|x| x + 1); run(|x|); {|y| y}",
     "Llama 3 uses <|eot_id|> to end turns.",
     "Llama ends turns with <|eot_id|>.",
