@@ -50,7 +50,6 @@ class Greeting(BaseModel):
     id: str | None = None
     protocol: int = 0
     name: str | None = None
-    name: str | None = None
     error: str | None = None
     transient: bool = False
 
