@@ -18,6 +18,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
+from beamlib.commands.measuring import evidence_rows
 from beamlib.data.conversations import Conversation, Size
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import load
@@ -25,7 +26,6 @@ from beamlib.data.sources import Source, find_conversations
 from beamlib.files import sha256, write_text
 from beamlib.processes import process_pool
 from beamlib.retrieval.sparse import SparseIndex
-from beamlib.scoring.measured import evidence_rows
 from beamlib.text import count_tokens
 
 KS = (5, 15)

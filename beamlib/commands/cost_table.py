@@ -10,7 +10,7 @@ import pandas as pd
 
 from beamlib.commands.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
 from beamlib.commands.estimate import estimate_path, read_estimate
-from beamlib.evaluate.arm_folder import FROM_ARCHIVE
+from beamlib.evaluate.beam_records import FROM_ARCHIVE
 from beamlib.files import read_json, write_json
 from beamlib.llm.basis import Basis
 from beamlib.report.table import Table

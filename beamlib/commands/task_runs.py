@@ -14,7 +14,7 @@ from beamlib.confirmation import Priced, confirm_calls
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys
 from beamlib.evaluate.jobs import AnyArm
-from beamlib.evaluate.run_store import ANSWERS
+from beamlib.evaluate.records import ANSWERS
 from beamlib.evaluate.runner import plan_scoring, plan_task, run_task
 from beamlib.evaluate.task import Task, TaskPlan, arm_name, runs_outside
 from beamlib.llm.model import OFFLINE_NAME

@@ -11,18 +11,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from beamlib.evaluate.arms import Arm, experiments
+from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.files import to_json
 from beamlib.llm.endpoints import Author, Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.memory.declared import memories
+from beamlib.memory.declared import kind_of, memories
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import ROOT
 from beamlib.run import ROLES, Run, windows
+from beamlib.settings import ChatSettings
 
 _WINDOWS = ("reader_window", "full_context_window")  # compared as they are in force
 _GENERATION = ("output_tokens", *OF_GENERATION)
 _DRAWN = ("generation_seed", "domain", "title", "authors")  # what is written about; models are compared by role
+
+_READER_PROMPTS = ("answer", "answer_full", "answer_full_released", "answer_turns")
+JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
+JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
+_OF_ARMS = ("retriever", "k")
+"""Settings that an arm has in place of the run."""
 
 Configuration = tuple[str, ...]
 """A preset's name, then `name=value` for each thing that is otherwise."""
@@ -113,3 +120,32 @@ def _other_model(role: str, ours: Endpoint, theirs: Sequence[Endpoint]) -> Itera
         yield f"{role}={ours.model}"
     elif ours.temperature not in {one.temperature for one in alike}:
         yield f"{role}.temperature={ours.temperature}"
+
+
+def answer_parameters(memory: str) -> tuple[str, ...]:
+    """The parameters that BEAM's answers by a memory rest on, in the order in which records state them.
+
+    Those of the memories that every run has are stated for each arm, as one set.
+    """
+    kinds = [kind for kind in memories().values() if kind.joins == "always"]
+    if (own := kind_of(memory)) not in kinds and not own.outside:
+        kinds.append(own)
+    always = (name for kind in kinds for name in kind.own_settings.always_recorded)
+    used = (name for kind in kinds for name in (*kind.uses, *kind.own_settings.model_fields) if name not in _OF_ARMS)
+    return tuple(dict.fromkeys((*ChatSettings.model_fields, *always, *used)))
+
+
+def answer_prompts(memory: str, parameters: RunParameters) -> tuple[str, ...]:
+    """The prompts that BEAM's answers by a memory rest on; those of the memories that every run has, for each arm."""
+    kinds = [kind for name, kind in memories().items() if kind.joins == "always" or name == memory]
+    return (*_READER_PROMPTS, *(prompt for kind in kinds for prompt in kind.prompts_for(parameters)))
+
+
+def configuration_of(arm: Arm, parameters: Run) -> Configuration:
+    """The preset that `arm` was run by, and what was otherwise."""
+    return configuration(arm, parameters, (*answer_parameters(arm.memory), *JUDGE_PARAMETERS))
+
+
+def configuration_of_run(run: Run) -> str:
+    """The configurations of all arms of a run, as one phrase."""
+    return stated(configuration_of(arm, run) for arm in arms_of(run, experiments(run)))

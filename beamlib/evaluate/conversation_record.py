@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from beamlib.data.checked_json import REVISION, DataFile, State
+from beamlib.data.checked_json import DataFile
 from beamlib.data.loading import Loaded
 from beamlib.data.sources import RECORD, Source
-from beamlib.evaluate.run_store import ConversationRecord
+from beamlib.evaluate.beam_records import FOLDER
+from beamlib.evaluate.records import ConversationRecord
 from beamlib.files import read_json, sha256, to_json
-
-FOLDER = "local folder in the released layout"
 
 
 def record_of(loaded: Loaded) -> ConversationRecord:
@@ -40,32 +38,6 @@ def origin(source: Source, files: Sequence[DataFile]) -> str:
     if file.state == "released":
         return file.revision
     return f"parquet files that are not those of {file.revision}" if file.sha256 else "parquet files of no known hash"
-
-
-def data_revision(conversations: Mapping[str, ConversationRecord]) -> str:
-    """What all conversations of a run rest on; of a folder, how many of the files read are the released ones."""
-    groups: dict[str, list[tuple[str, State]]] = {}
-    for key in sorted(conversations, key=lambda key: (len(key), key)):
-        record = conversations[key]
-        groups.setdefault(record.origin, []).extend(
-            (f"{key} {name}", record.files[name]) for name in sorted(record.files)
-        )
-    return " | ".join(_verified(files) if origin == FOLDER else origin for origin, files in groups.items())
-
-
-def _verified(files: Sequence[tuple[str, State]]) -> str:
-    counts = Counter(state for _, state in files)
-    if counts["released"] == len(files):
-        return f"released files of {REVISION}, all {len(files)} verified by SHA-256"
-    if not counts["released"]:
-        return f"{FOLDER}, none of the {len(files)} files read has the SHA-256 of a released one"
-    said = f"{FOLDER}, {counts['released']} of {len(files)} files verified as those of {REVISION}"
-    said += f", {counts['unknown']} without a known checksum" if counts["unknown"] else ""
-    changed = [name for name, state in files if state in ("changed", "missing")]
-    if not changed:
-        return said
-    named = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
-    return f"{said}, not as released: {named}"
 
 
 def _generated(record: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from beamlib.errors import UserError
-from beamlib.evaluate.run_store import checked
+from beamlib.evaluate.records import checked
 from beamlib.files import read_jsonl, read_text, sha256, to_json
 
 Known = Literal["yes", "no", "unknown"]

@@ -1,14 +1,12 @@
 """BEAM as a task: conversations, probes, and arms with a folder `<run>/<size>/<arm>/` each.
 
-A folder has `answers.jsonl`, `judgements.jsonl` and `manifest.json` (`beamlib.evaluate.arm_folder`).
+A folder has `answers.jsonl`, `judgements.jsonl` and `manifest.json` (`beamlib.evaluate.beam_records`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,18 +18,35 @@ from beamlib.data.loading import Loaded, readable
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions, answer_questions
-from beamlib.evaluate.arm_folder import MANIFEST, RECORD_KINDS, ArmFolder, Manifest, read_manifest, restrict
 from beamlib.evaluate.arms import Arm, arms_of, experiments
+from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest, restrict
+from beamlib.evaluate.configuration import (
+    JUDGE_PARAMETERS,
+    JUDGE_PROMPTS,
+    answer_parameters,
+    answer_prompts,
+    configuration_of,
+)
 from beamlib.evaluate.conversation_record import record_of
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.judging import evidence_of, judge_arms, to_judge
-from beamlib.evaluate.run_store import JUDGEMENTS
+from beamlib.evaluate.records import JUDGEMENTS
+from beamlib.evaluate.run_store import MODEL_CODE, prompt_hashes, settings_of
 from beamlib.evaluate.runner import plan_task, run_task
-from beamlib.evaluate.task import Task, TaskPlan, Unit, UnitSet
+from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
+from beamlib.files import inside
 from beamlib.llm.call_store import CallStore
 from beamlib.params import RunParameters, usual_parameters
+from beamlib.plugins import plugins
 from beamlib.run import Run
-from beamlib.scoring.records import Judgement
+
+JUDGE_CODE = (
+    *MODEL_CODE,
+    *("beam_offline.judge", "beamlib.retrieval.encoder", "beamlib.retrieval.embedded"),
+    *(f"beamlib.scoring.{name}" for name in ("event_ordering", "judge")),
+    *(f"beamlib.scoring.{name}" for name in ("items", "replies", "records")),
+    "beamlib.text",
+)
 
 _CEILING, _LONGER, _CALLS = 0.97, 1.5, 5
 """What shows that an endpoint cuts: so many calls above the first share of the largest count of input tokens, and as
@@ -47,6 +62,10 @@ class Beam(Task):
     records = RECORD_KINDS
     answer = staticmethod(answer_questions)
     judge = staticmethod(judge_arms)
+    judge_prompts = JUDGE_PROMPTS
+    judge_parameters = JUDGE_PARAMETERS
+    judge_code = JUDGE_CODE
+    manifest = Manifest
 
     def label(self, parameters: RunParameters) -> str:
         """The tier."""
@@ -76,9 +95,39 @@ class Beam(Task):
         """The arms of all experiments."""
         return arms_of(parameters, experiments(parameters))
 
-    def store(self, arm: AnyArm, parameters: Run) -> ArmFolder:
-        """The arm's folder."""
-        return ArmFolder(Arm.model_validate(arm), parameters)
+    def folder(self, run: Path, reader: str, size: str = "") -> Path:
+        """The part of the run folder of a tier and backbone."""
+        return inside(run, size.lower() if reader == STAND_IN else f"{size.lower()}-{reader}")
+
+    def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
+        """The arm, the parameters that its answers rest on, and the code of a memory of the user's own."""
+        settings = {"arm": arm.model_dump(), **settings_of(parameters, answer_parameters(arm.memory))}
+        settings["released"] = sorted(parameters.flags)
+        if arm.target:
+            settings |= {"own": plugins().identify_memory(arm.target)[0], "seconds": parameters.memory_timeout}
+        return settings
+
+    def prompts_of(self, arm: AnyArm, parameters: RunParameters) -> tuple[str, ...]:
+        """The prompts of the reader and of the memories that every run has."""
+        return answer_prompts(arm.memory, parameters)
+
+    def stated(self, arm: AnyArm, run: Run) -> dict[str, Any]:
+        """What all arms of a run state alike: settings, models and prompts of every memory that a run always has."""
+        models = run.identities(arm.memory)
+        names = (*answer_parameters(arm.memory), *JUDGE_PARAMETERS, "variant")
+        return {
+            "size": run.size,
+            "configuration": configuration_of(arm, run),
+            "settings": {
+                "arm": arm.model_dump(), **settings_of(run, names), "released": sorted(run.flags),
+            },
+            "reader": models["reader"]["model"],
+            "models": models,
+            "prompts": prompt_hashes(run, answer_prompts("", run)),
+            "token_counter": run.context.token_counter,
+            "notes": plugins().identify_memory(arm.target)[1] if arm.target else (),
+            "claimed": False,
+        }  # fmt: skip
 
     def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
         """Each answer with its question and gold."""
@@ -93,66 +142,61 @@ def _unit(loaded: Loaded) -> Unit:
 BEAM = Beam()
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The results of `evaluate`: per arm, judgements, answers and manifest of the conversations of the run."""
+def _truncation(run: Run, answers: Iterable[Answer]) -> str:
+    """Say where the reader's endpoint seems to have cut long requests without a word; empty where nothing shows it.
 
-    run: Run
-    arms: tuple[Arm, ...]
-    answers: Mapping[str, list[Answer]]
-    judgements: Mapping[str, list[Judgement]]
-    manifests: Mapping[str, Manifest]
-    loaded: Mapping[str, Loaded]
-
-    @cached_property
-    def truncation(self) -> str:
-        """Where the reader's endpoint seems to have cut long requests without a word; empty where nothing shows it.
-
-        Then many calls share a ceiling of input tokens that contexts exceed by far. Tokens are hardly ever fewer than
-        the words and marks that contexts are counted in.
-        """
-        if not self.run.models_file:
-            return ""
-        inputs: dict[str, list[int]] = {}
-        for path in sorted(self.run.calls_folder().glob("*.sqlite")):
-            for model, number in CallStore(path, read_only=True).inputs("reader"):
-                inputs.setdefault(model, []).append(number)
-        contexts = [answer.context_tokens for answers in self.answers.values() for answer in answers]
-        for model, tokens in inputs.items():
-            ceiling = max(tokens)
-            sharing = sum(count > _CEILING * ceiling for count in tokens)
-            longer = sum(context > _LONGER * ceiling for context in contexts)
-            if ceiling and min(sharing, longer) >= _CALLS:
-                return (
-                    f"The endpoint of {model} counts at most {ceiling:,} input tokens, {sharing:,} times, while "
-                    f"{longer:,} contexts have up to {max(contexts):,}: it seems to cut long requests without a word. "
-                    "Raise its window (Ollama: num_ctx), or give it as context_window in the models file."
-                )
+    Then many calls share a ceiling of input tokens that contexts exceed by far. Tokens are hardly ever fewer than the
+    words and marks that contexts are counted in.
+    """
+    if not run.models_file:
         return ""
+    inputs: dict[str, list[int]] = {}
+    for path in sorted(run.calls_folder().glob("*.sqlite")):
+        for model, number in CallStore(path, read_only=True).inputs("reader"):
+            inputs.setdefault(model, []).append(number)
+    contexts = [answer.context_tokens for answer in answers]
+    for model, tokens in inputs.items():
+        ceiling = max(tokens)
+        sharing = sum(count > _CEILING * ceiling for count in tokens)
+        longer = sum(context > _LONGER * ceiling for context in contexts)
+        if ceiling and min(sharing, longer) >= _CALLS:
+            return (
+                f"The endpoint of {model} counts at most {ceiling:,} input tokens, {sharing:,} times, while "
+                f"{longer:,} contexts have up to {max(contexts):,}: it seems to cut long requests without a word. "
+                "Raise its window (Ollama: num_ctx), or give it as context_window in the models file."
+            )
+    return ""
 
 
 def evaluate(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> Evaluation:
     """Answer and judge every probe of the tier with every arm, computing only what is not on file."""
     plan = plan_run(parameters, arms, quiet=quiet)
     run_task(plan, quiet=quiet)
+    return evaluation_of(plan)
+
+
+def evaluation_of(plan: TaskPlan) -> Evaluation:
+    """Return what is on file of the arms of a plan, once it has been run."""
     manifests: dict[str, Any] = BEAM.finish(plan)
     return Evaluation(
         run=plan.run,
-        arms=tuple(dict.fromkeys(arms)),
+        arms=tuple(plan.arms.values()),
         answers={name: [a for own in plan.records(name).values() for a in own] for name in plan.stores},
         judgements={name: [j for own in plan.records(name, JUDGEMENTS).values() for j in own] for name in plan.stores},
         manifests={name: restrict(manifest, plan.units, plan.left_out) for name, manifest in manifests.items()},
         loaded={key: unit.gold for key, unit in plan.units.items()},
+        truncation=_truncation(
+            plan.run, (a for name in plan.stores for own in plan.records(name).values() for a in own)
+        ),
     )
+
+
+def evaluate_experiment(parameters: RunParameters | Run, experiment: str) -> Evaluation:
+    """Evaluate (or replay) the arms of an experiment (`beamlib.evaluate.arms.experiments`)."""
+    run = Run.of(parameters)
+    return evaluate(run, experiments(run)[experiment])
 
 
 def plan_run(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> TaskPlan:
     """Read the conversations of a tier and find out what is missing; nothing is computed or called."""
     return plan_task(BEAM, parameters, arms, quiet=quiet)
-
-
-def left_out(run: Run) -> dict[str, str]:
-    """The conversations that a run on file left out, with the reason."""
-    places = [run.path(arm.name) for arm in BEAM.arms(run)]
-    there = [place for place in places if (place / MANIFEST).exists()]
-    return {key: why for place in there for key, why in read_manifest(place).left_out.items()}

@@ -8,27 +8,19 @@ records that are lost, edited, or rest on another key or other data are computed
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel
 
-import beamlib
-from beamlib.data.checked_json import State
 from beamlib.errors import UserError
-from beamlib.files import make_folder, read_json, read_jsonl, sha256, to_json, write_json, write_text
+from beamlib.evaluate.records import ANSWERS, AnyManifest, ConversationRecord, UnitOutput, read_part
+from beamlib.files import make_folder, write_text
 from beamlib.memory.declared import young_settings
 from beamlib.params import FIELDS, RunParameters
-from beamlib.places import ROOT
 from beamlib.run import Run
-
-ANSWERS, JUDGEMENTS = "answers", "judgements"
-"""The parts that every task has. A task without a judge leaves the second one empty."""
 
 # Whatever an answer depends on; the reports and the command line are left out on purpose.
 MODEL_CODE = (
@@ -48,96 +40,9 @@ ANSWER_CODE = (
     "beamlib.text",
 )
 
-OTHER_VERSION = "the file was not written by this version, delete the folder and run again."
 
 _SHARE_OF_TIME = 10
 """A file is written again no sooner than this many times as long as the last writing took."""
-
-Record = TypeVar("Record", bound=BaseModel)
-
-
-class ConversationRecord(BaseModel):
-    """What a unit's records rest on: hashes of its content as it was read, and of its questions with their gold.
-
-    `origin` says where the unit came from, `files` of each file that was read whether it is the released one.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    variant: str
-    sha256: str
-    questions_sha256: str
-    origin: str = ""
-    files: dict[str, State] = Field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class UnitOutput:
-    """The records of one unit in one part, the hashes of the unit's data, and whether a failed call may be retried."""
-
-    records: list[Any]
-    data: ConversationRecord
-
-    @cached_property
-    def text(self) -> str:
-        """The records as lines of JSON."""
-        return "".join(to_json(record.model_dump(mode="json")) + "\n" for record in self.records)
-
-    @cached_property
-    def sha256(self) -> str:
-        """Hash of the text."""
-        return sha256(self.text.encode("utf-8", "surrogatepass"))  # a damaged file may hold half a character
-
-    @property
-    def transient(self) -> bool:
-        """Whether one of the records is a failure that another try may mend."""
-        return any(getattr(record, "transient", False) for record in self.records)
-
-
-class Checksums(NamedTuple):
-    """What a manifest states about a part: its key, and a hash by unit."""
-
-    key: str
-    sha256: Mapping[str, str]
-
-
-class RunManifest(BaseModel):
-    """What the records of one arm rest on. Loading a manifest without any of these fields fails.
-
-    `conversations` has the hashes of each unit's data, `answers_sha256` and `judgements_sha256` the checksum of its
-    records. `left_out` names units that were skipped, with the reason. `notes` are for the footers of tables.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    schema_version: Literal[1] = 1
-    arm: str
-    settings: dict[str, Any]
-    reader: str
-    judge: str
-    models: dict[str, dict[str, Any]]
-    conversations: dict[str, ConversationRecord]
-    data_sha256: str
-    question_set_sha256: str
-    prompts: dict[str, str]
-    package_version: str
-    commit: str
-    answers_key: str
-    judgements_key: str
-    answers_sha256: dict[str, str]
-    judgements_sha256: dict[str, str]
-    left_out: dict[str, str] = Field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    def checksums(self) -> dict[str, Checksums]:
-        """The key and the checksums of each part; answers outlive a change of judge."""
-        return {
-            ANSWERS: Checksums(self.answers_key, self.answers_sha256),
-            JUDGEMENTS: Checksums(self.judgements_key, self.judgements_sha256),
-        }
-
-
-AnyManifest = TypeVar("AnyManifest", bound=RunManifest)
 
 
 class RunStore(Generic[AnyManifest]):
@@ -145,7 +50,7 @@ class RunStore(Generic[AnyManifest]):
 
     Args:
         folder: Where the files lie.
-        kind: The class of the manifest, and `name` its file.
+        kind: The class of the manifest.
         records: The class of the records by part, in the order in which they are computed: a part is valid for a unit
             only where the parts before it are.
         fields: What the manifest states beside its records. It is taken when the run begins: prompts, models or code
@@ -158,15 +63,19 @@ class RunStore(Generic[AnyManifest]):
         kind: type[AnyManifest],
         records: Mapping[str, type[BaseModel]],
         fields: Mapping[str, Any],
-        name: str = "run.json",
     ) -> None:
-        self.folder, self.name, self.fields = folder, name, dict(fields)
+        self.folder, self.fields = folder, dict(fields)
         self.outputs: dict[str, dict[str, UnitOutput]] = {part: {} for part in records}
         self.left_out: dict[str, str] = {}
         self.pending = False
         """Whether records were added that are not on file yet."""
         self._kind, self._records = kind, records
         self._changed, self._due = set(records), 0.0
+
+    @property
+    def manifest_path(self) -> Path:
+        """The manifest's file."""
+        return self.folder / self._kind.file
 
     def key(self, part: str) -> str:
         """What the records of a part rest on, as a hash."""
@@ -179,7 +88,7 @@ class RunStore(Generic[AnyManifest]):
     def find(self) -> AnyManifest | None:
         """Read the manifest; None where there is none, or one of another version, or one that was edited."""
         try:
-            return read_task_manifest(self.folder / self.name, self._kind)
+            return self._kind.read(self.folder)
         except UserError:
             return None
 
@@ -204,6 +113,7 @@ class RunStore(Generic[AnyManifest]):
                 if valid and output.sha256 == stated.sha256.get(unit):
                     self.outputs[part][unit] = output
         self._drop_incomplete()
+        self.fields |= manifest.kept_fields(any(self.outputs.values()))
 
     def _drop_incomplete(self) -> None:
         before: set[str] | None = None
@@ -243,7 +153,7 @@ class RunStore(Generic[AnyManifest]):
             units = self.outputs[part]
             write_text(self.folder / f"{part}.jsonl", "".join(units[unit].text for unit in sorted(units)))
         self._changed.clear()
-        self.write_manifest()
+        self.manifest().write(self.folder)
         self.pending = False
         self._due = time.monotonic() + _SHARE_OF_TIME * (time.monotonic() - started)
 
@@ -255,7 +165,7 @@ class RunStore(Generic[AnyManifest]):
             self.flush()
             on_file = self.find()
         if on_file is None:
-            raise UserError(f"{self.folder / self.name}: it was changed by another process; run again.")
+            raise UserError(f"{self.manifest_path}: it was changed by another process; run again.")
         return on_file
 
     def _stale(self, on_file: AnyManifest) -> bool:
@@ -268,107 +178,7 @@ class RunStore(Generic[AnyManifest]):
         """Build the manifest of the records that there are."""
         units = self.outputs[ANSWERS]
         sums = {part: {unit: own[unit].sha256 for unit in sorted(own)} for part, own in self.outputs.items()}
-        return build_manifest(self._kind, self.fields, {unit: own.data for unit, own in units.items()},
-                             self.left_out, sums)  # fmt: skip
-
-    def write_manifest(self) -> AnyManifest:
-        """Write the manifest, after all records that it has checksums of."""
-        manifest = self.manifest()
-        write_manifest(self.folder / self.name, manifest)
-        return manifest
-
-
-def build_manifest(
-    kind: type[AnyManifest],
-    fields: Mapping[str, Any],
-    conversations: Mapping[str, ConversationRecord],
-    left_out: Mapping[str, str],
-    sums: Mapping[str, Mapping[str, str]],
-) -> AnyManifest:
-    """Build the manifest with these `fields` over these units; `sums` are the checksums by part and unit."""
-    ordered = dict(sorted(conversations.items()))
-    named = {part: {key: own[key] for key in ordered if key in own} for part, own in sums.items()}
-    further = {part: own for part, own in named.items() if part not in (ANSWERS, JUDGEMENTS)}
-    return kind.model_validate(
-        {
-            **fields,
-            "conversations": ordered,
-            "data_sha256": combined_hash({key: record.sha256 for key, record in ordered.items()}),
-            "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
-            "left_out": left_out,
-            "answers_sha256": named.get(ANSWERS, {}),
-            "judgements_sha256": named.get(JUDGEMENTS, {}),
-            **({"extra_sha256": further} if further else {}),
-        }
-    )
-
-
-def read_part(
-    folder: Path, part: str, kind: type[Record], conversations: Mapping[str, ConversationRecord]
-) -> dict[str, UnitOutput]:
-    """Read the records of a part by unit, for the units in `conversations`; nothing where the file is missing."""
-    path = folder / f"{part}.jsonl"
-    if not path.exists():
-        return {}
-    groups: dict[str, list[Record]] = {unit: [] for unit in conversations}
-    for record in read_records(path, kind):
-        groups.get(record.conversation_id, []).append(record)  # type: ignore[attr-defined]
-    return {unit: UnitOutput(group, conversations[unit]) for unit, group in groups.items()}
-
-
-def read_records(path: Path, kind: type[Record]) -> list[Record]:
-    """Read a file of records; a `UserError` names the record and field that is wrong."""
-    rows = enumerate(read_jsonl(path), start=1)
-    return [checked(kind, row, f"{path}: record {n}, ", "delete the file and run again.") for n, row in rows]
-
-
-def write_manifest(path: Path, manifest: BaseModel) -> None:
-    """Write a manifest with its seal, the field `sha256`: the hash of all others."""
-    value = manifest.model_dump(mode="json")
-    write_json(path, {**value, "sha256": sha256(to_json(value))})
-
-
-def read_task_manifest(path: Path, kind: type[Record]) -> Record:
-    """Read the manifest at `path`; a `UserError` where it is of another version, or was edited."""
-    value = read_json(path)
-    stated = value.pop("sha256", None) if isinstance(value, dict) else None
-    manifest = checked(kind, value, f"{path}: ")
-    if stated != sha256(to_json(value).encode("utf-8", "surrogatepass")):
-        raise UserError(f"{path}: it was changed after it was written; delete the folder and run again.")
-    return manifest
-
-
-def checked(kind: type[Record], value: object, where: str, advice: str = OTHER_VERSION, *, within: str = "") -> Record:
-    """Validate `value` as a `kind`; a `UserError` names the first field that is wrong, `within` what it lies in."""
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = within + ".".join(map(str, first["loc"])) or kind.__name__.strip("_").lower()
-        wrong = first["input"]
-        shown = f" is {wrong!r:.40}" if isinstance(wrong, int | float | None) else ""  # a text may be long, or a key
-        as_json = first["msg"].replace("a valid tuple", "a list").replace("a valid dictionary", "an object")
-        raise UserError(f"{where}field '{field}'{shown}: {as_json}; {advice}") from None
-
-
-def made_by() -> dict[str, str]:
-    """The version and commit that every manifest names."""
-    return {"package_version": beamlib.__version__, "commit": commit()}
-
-
-@cache
-def commit() -> str:
-    """The checkout's commit, with `+changes` where the working tree differs; `unknown` outside a checkout."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    try:
-        head = git("rev-parse", "HEAD")
-        return (head + ("+changes" if git("status", "--porcelain", "--", "beamlib", "packages") else "")) or "unknown"
-    except OSError:
-        return "unknown"
+        return self._kind.over(self.fields, {unit: own.data for unit, own in units.items()}, self.left_out, sums)
 
 
 def settings_of(parameters: RunParameters, names: Iterable[str]) -> dict[str, Any]:
@@ -383,8 +193,3 @@ def settings_of(parameters: RunParameters, names: Iterable[str]) -> dict[str, An
 def prompt_hashes(parameters: RunParameters, names: Iterable[str]) -> dict[str, str]:
     """The hashes of these prompts: as a `Run` has read them, else as they are on disk."""
     return Run.of(parameters).prompt_files.hashes(names)
-
-
-def combined_hash(hashes: Mapping[str, str]) -> str:
-    """One hash for a set of named hashes, whatever their order."""
-    return sha256(to_json(dict(hashes)))

@@ -14,8 +14,9 @@ from typing import Any
 from beamlib.errors import UserError
 from beamlib.evaluate.jobs import AnyArm, JudgeJob, Records, run_jobs
 from beamlib.evaluate.kept_settings import keep_files
-from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, RunStore
-from beamlib.evaluate.task import RUN, STAND_IN, Task, TaskPlan, Unit, arm_name
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, RUN
+from beamlib.evaluate.run_store import RunStore
+from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, arm_name
 from beamlib.llm.model import ModelRoles
 from beamlib.params import RunParameters
 from beamlib.plugins import plugins
@@ -201,8 +202,8 @@ class Rehearsal:
     on_file: Mapping[str, Sequence[Any]]
     run: Run
 
-    def perform(self, roster: ModelRoles) -> None:
-        """Answer and judge in this process; nothing is kept."""
+    def perform(self, roster: ModelRoles) -> Mapping[str, Sequence[Any]]:
+        """Answer and judge in this process, and return the answers by arm; nothing is kept."""
         task, answers = self.task, dict(self.on_file)
         for arms, run in task.rehearsal(self.answering, self.run) if self.answering else ():
             by_arm = task.answer(self.unit.asked, arms, run, roster, self.unit.evidence)
@@ -211,6 +212,7 @@ class Rehearsal:
         if task.judge is not None and self.judged:
             asked = {arm: task.to_judge(self.unit, own) for arm, own in answers.items()}
             task.judge(asked, self.run, roster)
+        return answers
 
     judged: bool = True
 

@@ -12,31 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, baseline_memory, own_arm
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
 from beamlib.evaluate.old_records import convert_old_records
-from beamlib.evaluate.run_store import (
-    ANSWER_CODE,
-    ANSWERS,
-    Checksums,
-    ConversationRecord,
-    RunManifest,
-    RunStore,
-    made_by,
-    prompt_hashes,
-    read_task_manifest,
-    settings_of,
-)
+from beamlib.evaluate.records import ANSWERS, RUN, ConversationRecord, RunManifest, TaskManifest, made_by
+from beamlib.evaluate.run_store import ANSWER_CODE, RunStore, prompt_hashes, settings_of
 from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.memory.declared import DeclaredMemory, SharedReading, kind_of
 from beamlib.memory.oracle import Oracle
 from beamlib.memory.outside import Own
-from beamlib.params import RunParameters, listed_memories, told_name
+from beamlib.params import RunParameters
 from beamlib.places import from_root
 from beamlib.plugins import plugins
 from beamlib.run import Run
@@ -44,8 +34,6 @@ from beamlib.run import Run
 if TYPE_CHECKING:
     from beamlib.report.table import Table
 
-RUN = "run.json"
-"""The manifest in an arm's folder."""
 STAND_IN = "offline"
 """The reader's name where no model is called."""
 
@@ -80,18 +68,6 @@ class UnitSet:
     known: int = 0
 
 
-class TaskManifest(RunManifest):
-    """The manifest of a task's arm. `task` is its name; `extra_sha256` has the checksums of its further parts."""
-
-    task: str
-    extra_sha256: dict[str, dict[str, str]] = Field(default_factory=dict)
-
-    def checksums(self) -> dict[str, Checksums]:
-        """Those of answers and judgements, and of further parts, which rest on what the answers rest on."""
-        extra = {part: Checksums(self.answers_key, sums) for part, sums in self.extra_sha256.items()}
-        return {**super().checksums(), **extra}
-
-
 class Task(ABC):
     """A benchmark. Subclasses are handed to workers by their functions only, so they may hold gold."""
 
@@ -113,6 +89,9 @@ class Task(ABC):
     code: ClassVar[tuple[str, ...]] = ()
     """The modules that answers rest on, beside those of `beamlib`."""
     judge_code: ClassVar[tuple[str, ...]] = ()
+    judge_parameters: ClassVar[tuple[str, ...]] = ()
+    """The parameters that verdicts rest on."""
+    manifest: ClassVar[type[RunManifest]] = TaskManifest
     records: ClassVar[Mapping[str, type[BaseModel]]] = {ANSWERS: Answer}
     """The class of the records by part."""
     judge: ClassVar[Judge | None] = None
@@ -136,7 +115,7 @@ class Task(ABC):
 
     def arms(self, parameters: RunParameters) -> Sequence[AnyArm]:
         """The arms of a run that names none: of the memories that are not of this package those of `own_memory`."""
-        own = listed_memories(parameters.own_memory)
+        own = parameters.own_memories
         by_name = [arm for arm in self.all_arms() if runs_outside(arm)]
         others = [memory for memory in own if memory not in by_name]
         return [
@@ -163,7 +142,7 @@ class Task(ABC):
         """What runs an arm whose memory is `own`: a class, a program or an adapter."""
         if isinstance(arm, Arm) and arm.target:
             return arm.target
-        return str(arm) if runs_outside(arm) else listed_memories(parameters.own_memory)[0]
+        return str(arm) if runs_outside(arm) else parameters.own_memories[0]
 
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
         """Why an arm cannot be asked about a unit; empty where it can."""
@@ -201,8 +180,8 @@ class Task(ABC):
 
     # What is on file
 
-    def folder(self, run: Path, reader: str) -> Path:
-        """Where the folders of the arms lie that a reader answered in."""
+    def folder(self, run: Path, reader: str, size: str = "") -> Path:
+        """Where the folders of the arms lie that a reader answered in, of BEAM those of the tier `size`."""
         return inside(run, self.name, reader)
 
     def readers(self, run: Path) -> list[str]:
@@ -217,7 +196,7 @@ class Task(ABC):
             settings["released"] = sorted(parameters.flags)
         if kind.outside:
             target = self.target(arm, parameters)
-            name = own_arm(target, told_name(parameters.own_memory)).name
+            name = own_arm(target, parameters.own_name).name
             memory_hash, notes = plugins().identify_memory(target)
             settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings
@@ -226,51 +205,59 @@ class Task(ABC):
         """The prompts that an arm rests on."""
         return (*self.prompts, *self.kind(arm).prompts_for(parameters))
 
-    def store(self, arm: AnyArm, parameters: Run) -> RunStore[Any]:
+    def stated(self, arm: AnyArm, run: Run) -> dict[str, Any]:
+        """Fields of the manifest that say more than the answers of an arm rest on, so that arms can be compared."""
+        return {}
+
+    def store(self, arm: AnyArm, run: Run) -> RunStore[Any]:
         """The records of an arm on file."""
-        name = arm_name(arm)
-        models = parameters.identities(self.memory(arm))
-        settings = self.settings(arm, parameters)
+        name, kind = arm_name(arm), self.kind(arm)
+        models, settings = run.identities(self.memory(arm)), self.settings(arm, run)
         encoder = (EMBEDDING,) if settings.get("encoder") == EMBEDDING else ()
-        used = {role: models[role] for role in (*self.kind(arm).roles, *encoder)}
-        prompts = prompt_hashes(parameters, self.prompts_of(arm, parameters))
-        code = dict.fromkeys((*ANSWER_CODE, *self.code, *self.kind(arm).code_names()))
-        answers = _key([name, used, settings, prompts, code_hash(tuple(code))])
+        used = {role: models[role] for role in (*kind.roles, *encoder)}
+        prompts = prompt_hashes(run, self.prompts_of(arm, run))
+        code = dict.fromkeys((*ANSWER_CODE, *self.code, *kind.code_names()))
         fields = {
             "task": self.name,
             "arm": name,
             "settings": settings,
-            "reader": reader_name(parameters),
+            "reader": reader_name(run),
             "models": used,
             "prompts": prompts,
-            "answers_key": answers,
+            "answers_key": _key([name, used, settings, prompts, code_hash(tuple(code))]),
             "notes": tuple(settings.get("notes", ())),
         }
-        folder = self.folder(Path(parameters.run), reader_name(parameters))
-        return self._store(folder / name, fields, parameters)
+        folder = self.folder(run.folder, reader_name(run), run.size)
+        return self._store(folder / name, fields | self.stated(arm, run), run)
 
-    def store_on_file(self, folder: Path, parameters: Run) -> RunStore[Any]:
+    def store_on_file(self, folder: Path, run: Run) -> RunStore[Any]:
         """The records in an arm's folder as they are, by whatever settings they were made; its verdicts where they are
-        by the judge of `parameters`.
+        by the judge of `run`.
         """
         convert_old_records(folder)
-        manifest = read_task_manifest(folder / RUN, TaskManifest)
+        manifest = self.manifest.read(folder)
         names = ("task", "arm", "settings", "reader", "models", "prompts", "answers_key", "notes")
-        store = self._store(folder, {name: getattr(manifest, name) for name in names}, parameters)
+        store = self._store(folder, {name: getattr(manifest, name) for name in names}, run)
         store.open({}, retry=False)
         return store
 
-    def _store(self, folder: Path, fields: Mapping[str, Any], parameters: Run) -> RunStore[Any]:
-        models = parameters.identities()
-        judged_by = {role: models[role] for role in ("judge", "aligner")} if self.judge else {}
-        prompts = prompt_hashes(parameters, self.judge_prompts)
-        judging = {
+    def judged_by(self, fields: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        """The fields of a manifest with these `fields` of the answers that follow from the judge of `run`."""
+        models = run.identities()
+        judges = {role: models[role] for role in ("judge", "aligner")} if self.judge else {}
+        prompts, settings = prompt_hashes(run, self.judge_prompts), settings_of(run, self.judge_parameters)
+        rests_on = [fields["answers_key"], judges, prompts, settings, code_hash(self.judge_code)]
+        return {
             "judge": str(models["judge"]["model"]) if self.judge else "",
-            "models": {**fields["models"], **judged_by},
+            "models": {**fields["models"], **judges},
             "prompts": {**fields["prompts"], **prompts},
-            "judgements_key": _key([fields["answers_key"], judged_by, prompts, code_hash(self.judge_code)]),
+            "judgements_key": _key(rests_on),
         }
-        return RunStore(folder, TaskManifest, self.records, {**fields, **judging, **made_by()}, RUN)
+
+    def _store(self, folder: Path, fields: Mapping[str, Any], run: Run) -> RunStore[Any]:
+        every = {**fields, **self.judged_by(fields, run), **made_by()}
+        known = {name: value for name, value in every.items() if name in self.manifest.model_fields}
+        return RunStore(folder, self.manifest, self.records, known)
 
     # How the work is divided
 

@@ -24,7 +24,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from beamlib.llm.model import ModelError
-from beamlib.llm.prompts import static_texts
+from beamlib.llm.prompts import PromptFile, prompt_file, static_texts
 from beamlib.llm.thoughts import clean_reply
 
 Value = TypeVar("Value")
@@ -44,7 +44,6 @@ _BARE = re.compile(r"[^,，{}\[\]\"'“”\n]*")
 _REST = re.compile(r"[^,，{}\[\]\n]*")
 _NEXT_ITEM = re.compile(r"\s*(?:[\"'“‘„{\[\]]|-?\d|true\b|false\b|null\b|\Z)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d+)?(?:[eE][+-]?\d{1,4})?", re.ASCII)
-_COMMENT = re.compile(r"\s*(?://|/\*).*")
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -166,6 +165,7 @@ class _Scanner:
     def __init__(self, text: str, at: int, *, cut: bool) -> None:
         self.text, self.at, self._cut = text, at, cut
         self.complete, self._broken = True, False
+        self._open = {"{": 0, "[": 0}
 
     def read_value(self, depth: int, *, in_object: bool) -> Any:
         self._skip()
@@ -174,7 +174,9 @@ class _Scanner:
             self._broken = True
             return Unread("")
         if sign in ("{", "["):
+            self._open[sign] += 1
             value: Any = self._object(depth) if sign == "{" else self._list(depth)
+            self._open[sign] -= 1
         elif sign in _CLOSING:
             value = self._string(in_object=in_object)
         else:
@@ -258,13 +260,13 @@ class _Scanner:
         self.at += len(raw)
         if self._cut and self.at == len(self.text):  # a 0 at the very end may be the start of 0.5
             return Unread(raw.strip())
-        return _literal(_COMMENT.sub("", raw).strip())
+        return _literal(raw.strip())
 
     def _is_followed(self, *, in_object: bool) -> bool:
         """Tell whether after a value comes what may: a comma or bracket, or the next member although a comma lacks."""
         sign = self._sign()
-        if sign in ("", ",", "，", "}", "]"):
-            return True
+        if sign in ("", ",", "，") or (sign == "}" and self._open["{"]) or (sign == "]" and self._open["["]):
+            return True  # one bracket may lack, and the next one out be there
         return _KEY.match(self.text, self.at) is not None if in_object else sign in ("{", "[", '"')
 
     def _sign(self) -> str:
@@ -417,10 +419,12 @@ class _Form:
 
 
 @cache
-def _form_of(prompt_id: str) -> _Form:
-    shown = [found.value for part in static_texts(prompt_id) for found in found_json(part)]
+def _form_of(prompt: PromptFile) -> _Form:
+    shown = [found.value for part in static_texts(prompt) for found in found_json(part)]
     stand_ins: set[str] = set()
     for value in shown:
+        if not any(isinstance(part, dict) for part in (value, *_within(value))):
+            continue  # a bracket in prose, such as a reference or an empty list, is no form
         leaves = list(_leaves(value))
         texts = [_words(text) for text in _texts(value)]
         if any(isinstance(leaf, Unread) for leaf in leaves) or not all(re.search(r"\w", text) for text in texts):
@@ -429,15 +433,15 @@ def _form_of(prompt_id: str) -> _Form:
         part for value in shown for part in _within(value) if isinstance(part, dict) or any(True for _ in _texts(part))
     )
     values = tuple(value for value in [*shown, *inner] if any(True for _ in _leaves(value)))
-    return _Form(_words(" ".join(static_texts(prompt_id))), values, frozenset(stand_ins))
+    return _Form(_spaced(" ".join(static_texts(prompt))), values, frozenset(stand_ins))
 
 
 def _is_echo(found: FoundJson, prompt_id: str) -> bool:
-    form = _form_of(prompt_id)
+    form = _form_of(prompt_file(prompt_id))
     objects = (value for value in _within(found.value) if isinstance(value, dict))
     if any(value in form.values for value in [found.value, *objects]):
         return True
-    if not found.complete and _words(found.text) in form.text:
+    if not found.complete and _spaced(found.text) in form.text:
         return True
     said = [_words(text) for text in _texts(found.value)]
     return any(
@@ -446,8 +450,13 @@ def _is_echo(found: FoundJson, prompt_id: str) -> bool:
     )
 
 
-def _words(text: str) -> str:
+def _spaced(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+def _words(text: str) -> str:
+    """Return the words of a text; of one without words, its signs."""
+    return " ".join(re.findall(r"\w+", text.casefold())) or text.strip()
 
 
 def _within(value: Any) -> Iterator[Any]:

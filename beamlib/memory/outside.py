@@ -34,12 +34,13 @@ class Own(DeclaredMemory):
     order = 80
     joins: ClassVar[Joins] = "by target"
     uses = ("full_context_window", "token_counter", "memory_timeout")
+    roles = ("reader", "memory")  # its own calls go to the role memory
     outside = True
     rule: ClassVar[CallRule | None] = None
     """What an estimate counts it by, if it is known."""
 
     @classmethod
-    def open(cls, given: Given) -> AbstractContextManager[Any]:
+    def opened(cls, given: Given) -> AbstractContextManager[Any]:
         """Start its process, which ends with the block."""
         return plugins().open_memory(given.arm, given.settings, given.models)
 

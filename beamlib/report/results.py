@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pandas as pd
 
 from beamlib.data.conversations import Probe
 from beamlib.data.errata import reading_note, spoilt_probes
 from beamlib.data.gold import Gold
-from beamlib.data.loading import Loaded
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer, ContextLosses
-from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
-from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.run import Evaluation, evaluate
-from beamlib.evaluate.task import RUN
-from beamlib.params import RunParameters
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import Evaluation, Manifest, read_judgements, read_manifest, stored_judgements
+from beamlib.evaluate.records import RUN
 from beamlib.report.figures import averages
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, SERIES_FIELDS
@@ -39,6 +36,9 @@ from beamlib.scoring.scores import (
     summarise,
     unscored_reasons,
 )
+
+if TYPE_CHECKING:
+    from beamlib.data.loading import Loaded
 
 _Record = TypeVar("_Record", Answer, Judgement)
 _ALL, _DROP = "none, flag", "drop"
@@ -228,12 +228,12 @@ class Results:
         return pd.DataFrame(rows).T.rename_axis("series")
 
 
-def results(parameters: RunParameters, experiment: str) -> Results:
-    """Evaluate (or replay) the arms of an experiment and score them."""
-    evaluation = evaluate(parameters, experiments(parameters)[experiment])
+def results(evaluation: Evaluation) -> Results:
+    """Score what an evaluation has on file of the arms of an experiment."""
+    parameters = evaluation.run
     manifests = list(evaluation.manifests.values())
     ensure_comparable([manifest.model_dump(mode="json") for manifest in manifests])
-    arms = {arm.name: arm for arm in experiments(parameters)[experiment]}
+    arms = {arm.name: arm for arm in evaluation.arms}
     judged = evaluation.judgements
     scores = {name: of_arm(score_run(judged[name], parameters.judging.protocol), arms[name]) for name in judged}
     gold = {key: value for loaded in evaluation.loaded.values() for key, value in loaded.gold.items()}

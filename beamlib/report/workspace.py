@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,24 +18,17 @@ from IPython.display import HTML, Image, Markdown, display
 from matplotlib.figure import Figure
 
 from beamlib.data.checked_json import left_out_line
-from beamlib.data.conversations import Conversation
+from beamlib.data.published import PAPER_TITLES
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
-from beamlib.evaluate.answering import given_to
-from beamlib.evaluate.arm_folder import configuration_of_run
-from beamlib.evaluate.arms import memory_arm
-from beamlib.evaluate.calling import open_models
-from beamlib.evaluate.configuration import stated, writing_configuration
-from beamlib.evaluate.ingest_cache import read_shared
+from beamlib.evaluate.beam_records import Evaluation, left_out
+from beamlib.evaluate.configuration import configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.kept_settings import PARAMETERS
-from beamlib.evaluate.run import left_out
-from beamlib.evaluate.run_store import commit
+from beamlib.evaluate.records import commit
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import OFFLINE_NAME, ModelError
-from beamlib.memory.light import Light
-from beamlib.memory.protocol import RetrievedContext
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import (
     BASE,
     FIELDS,
@@ -54,7 +47,7 @@ from beamlib.params import (
 )
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
-from beamlib.report.long_frame import published_long
+from beamlib.report.long_frame import misprint_notes, published_long
 from beamlib.report.outcomes import outcome_figure, outcome_frame, outcome_table, outcomes_of
 from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
@@ -64,7 +57,7 @@ from beamlib.run import PUBLISHED, Run
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 
-_HIDDEN = frozenset({"run", "data", "workers", "calls", "confirm_cost", "memorycode", "meme"})
+_HIDDEN = frozenset({"paper", "run", "data", "workers", "calls", "confirm_cost", "memorycode", "meme"})
 _ONLY_BEAM = frozenset(
     {
         "size", "chat_variant", "strip_markers", "errata", "retrievers", "budgets", "question_in_prompt",
@@ -74,15 +67,24 @@ _ONLY_BEAM = frozenset(
 _VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
 
 
+def _nothing_to_evaluate(run: Run, experiment: str) -> Evaluation:
+    raise UserError("begin the notebook with beam_run.notebooks.begin, which says what evaluates.")
+
+
 @dataclass
 class Workspace:
-    """A notebook at work: its run, whose settings are `parameters`, and what it has written so far."""
+    """A notebook at work: its run, whose settings are `parameters`, and what it has written so far.
+
+    `evaluate` returns what is on file of an experiment and makes what is missing; whoever begins the notebook gives it.
+    """
 
     parameters: Run
+    evaluate: Callable[[Run, str], Evaluation] = _nothing_to_evaluate
     files: list[Path] = field(default_factory=list)
     generating: bool = False
     suite: str = ""
-    _open: ExitStack = field(default_factory=ExitStack)
+    opened: ExitStack = field(default_factory=ExitStack)
+    """What stays open until the notebook is finished."""
 
     @property
     def part(self) -> str:
@@ -171,29 +173,7 @@ class Workspace:
         are handed no gold.
         """
         changes = {} if conversations is None else {"conversations": conversations}
-        return results(self.parameters.model_copy(update=changes), experiment)
-
-    def read_light(self, conversation: Conversation) -> Light | None:
-        """LIGHT's reading of a conversation, which all of its variants share; the models stay open until the end.
-
-        Returns None, and prints the reason, if its calls failed.
-        """
-        parameters = self.parameters
-        models = self._open.enter_context(open_models(parameters, conversation.id))
-        arm = memory_arm(Light.name, parameters)
-        try:
-            return read_shared(Light.build(given_to(arm, parameters, models)), conversation, parameters, models)
-        except ModelError as error:
-            print(f"– LIGHT could not read {conversation.id}: {error.reason}")
-            return None
-
-    def recall(self, light: Light | None, question: str) -> RetrievedContext:
-        """Recall what bears on a question; nothing, with the reason printed, if a call of LIGHT failed."""
-        try:
-            return light.recall(question) if light else RetrievedContext("", ())
-        except ModelError as error:
-            print(f"– LIGHT could not recall: {error.reason}")
-            return RetrievedContext("", ())
+        return results(self.evaluate(self.parameters.model_copy(update=changes), experiment))
 
     @cached_property
     def released(self) -> ReleasedRecall:
@@ -206,11 +186,17 @@ class Workspace:
         return self.save_figure(figure, f"figure{number}_released", frame, caption)
 
     def published(self, name: str, by: str = "as named in the columns") -> Table:
-        """The paper's table with this name, for the tier if there is one, answered `by` whom; it is saved as well."""
-        frame = published_long(name)
+        """Show the paper's table in the version of `paper`, and save it; only the rows of the tier where there is one.
+
+        `by` says who answered.
+        """
+        frame = published_long(name, paper=self.parameters.paper)
         if self.part != PUBLISHED:
             frame = frame[frame["size"] == self.parameters.size]
-        table = result_table(frame, f"{name.replace('table', 'Table ')} as published", published_footer(by))
+        title = f"{name.replace('table', 'Table ')} as published"
+        title = title if self.parameters.paper == "v2" else f"{title} ({PAPER_TITLES[self.parameters.paper]})"
+        notes = misprint_notes(name, self.parameters.paper)
+        table = result_table(frame, title, published_footer(by), notes=notes)
         return self.save_table(table, f"{name}_published")
 
     def beside(self, published: Table, measured: Results, name: str) -> None:
@@ -268,7 +254,7 @@ class Workspace:
 
         One that called models first searches the run's files for their keys; in a run of the main job, that does it.
         """
-        self._open.close()
+        self.opened.close()
         if self.parameters.calls != "replay":
             used = self.parameters.models_file.key_variables if self.parameters.models_file else frozenset[str]()
             if authors := self.parameters.generation.authors:

@@ -1,45 +1,25 @@
 """Retrieval measured on conversations: the messages that each context shows, as ids and numbers without any text.
 
-No model answers or judges. RAG is measured exactly. LIGHT's keys, notes and filter come from the offline stand-in,
-which is not a language model. `SHIPPED_FILE` holds the measurements of the released conversations at hand.
+No model answered or judged (`beamlib.commands.measuring`). `SHIPPED_FILE` holds the measurements of the released
+conversations at hand.
 """
 
 from __future__ import annotations
 
 import lzma
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
-from tqdm import tqdm
 
-from beamlib.data.checked_json import left_out_line
-from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.gold import ABILITIES, Ability, Gold
-from beamlib.data.loading import PAPER_TREATMENT, Loaded, load, readable
-from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
-from beamlib.files import sha256_of_file, to_json, write_bytes
-from beamlib.llm.model import ModelError
-from beamlib.memory.budget import fit_pairs, passage_tokens
-from beamlib.memory.light import Light, LightSettings
-from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
-from beamlib.memory.rag import Rag
-from beamlib.plugins import plugins
-from beamlib.processes import process_pool
-from beamlib.retrieval import RETRIEVERS as KNOWN_RETRIEVERS
+from beamlib.files import to_json, write_bytes
 from beamlib.scoring.intervals import conversation_values, mean_interval
-from beamlib.text import count_tokens
-
-if TYPE_CHECKING:
-    pass
 
 RETRIEVERS = ("bm25", "dense", "hybrid")
 """The retrievers that need no weights beyond those shipped."""
@@ -59,13 +39,10 @@ LIGHT_ARMS: Mapping[str, tuple[bool, bool, str]] = {
 
 ARMS = ("rag", *LIGHT_ARMS)
 
+ROOMS: Mapping[str, int] = {"rag": 128_072, "light": 57_632}
+"""Tokens that retrieved pairs may fill, by memory, with the default settings by which `measure` measures."""
+
 SHIPPED_FILE = Path(str(files("beamlib.data"))) / "measured" / "retrieval.jsonl.xz"
-
-MEASURED_CODE = ("beamlib.retrieval", "beamlib.memory", "beamlib.data", "beamlib.text", "beam_offline.notes", __name__)
-"""Modules that the measurements rest on."""
-
-
-_EMPTY = RetrievedContext("")
 
 
 class _Record(BaseModel):
@@ -139,70 +116,12 @@ class Shown(NamedTuple):
     tokens: int
 
 
-def rooms() -> dict[str, int]:
-    """Return the tokens that retrieved pairs may fill, by memory, with default settings."""
-    settings = LightSettings()
-    return {"rag": settings.context_tokens, "light": settings.budget["episodic"]}
-
-
 def evidence_recall(gold: Gold, message_ids: Iterable[int]) -> float | None:
     """Return the share of the cited messages among `message_ids`; None if the question cites no message of the chat."""
     if not gold.evidence:
         return None
     shown = frozenset(message_ids)
     return sum(cited in shown for cited in gold.evidence) / len(gold.evidence)
-
-
-def measure(
-    source: Source,
-    treatment: Treatment = PAPER_TREATMENT,
-    retrievers: Sequence[str] = RETRIEVERS,
-    memories: Sequence[str] = ("rag", "light"),
-) -> Measurement:
-    """Measure memories on every question of a conversation, for all retrieval budgets to `MOST_PAIRS`."""
-    loaded = load(source, treatment)
-    conversation = loaded.conversation
-    position = {pair.user.id: number for number, pair in enumerate(conversation.pairs)}
-    seconds: dict[str, tuple[float, float]] = {}
-    ranks: dict[str, list[list[int]]] = {}
-    for retriever in retrievers if "rag" in memories else ():
-        rag = Rag(retriever=retriever)
-        _, reading = _timed(partial(rag.ingest, conversation))
-        ranks[f"rag {retriever}"], searching = _ranks(rag.search, loaded, position)
-        seconds[f"rag {retriever}"] = (reading, searching)
-    filtered: Sequence[RetrievedContext | ModelError] = [_EMPTY] * len(loaded.probes)
-    unfiltered = newest = _EMPTY
-    if "light" in memories:
-        light = Light(plugins().model(), LightSettings(retriever=retrievers[0]))
-        _, reading = _timed(partial(light.ingest, conversation))
-        for retriever in retrievers:
-            variant = light.variant(LightSettings(retriever=retriever))
-            ranks[f"light {retriever}"], searching = _ranks(variant.retrieved, loaded, position)
-            seconds[f"light {retriever}"] = (reading, searching)
-        without = partial(LightSettings, retriever=retrievers[0], use_retrieval=False)
-        filtered = light.variant(without(use_working=False)).recall_all([probe.question for probe in loaded.probes])
-        unfiltered = light.variant(without(use_working=False, use_filter=False)).recall("")
-        newest = light.variant(without(use_scratchpad=False)).recall("")
-    return Measurement(
-        id=conversation.id,
-        size=conversation.size,
-        files={file.path.name: sha256_of_file(file.path) for file in loaded.files},
-        pairs=[(*pair.message_ids, passage_tokens(passage(pair).text)) for pair in conversation.pairs],
-        overlong={memory: _overlong(conversation, room) for memory, room in rooms().items()},
-        newest=[position[i] for i in newest.message_ids if i in position],
-        notes=_notes(unfiltered, conversation),
-        seconds=seconds,
-        questions=[
-            MeasuredQuestion(
-                id=probe.id,
-                ability=loaded.gold[probe.id].ability,
-                cited=list(loaded.gold[probe.id].evidence),
-                ranks={arm: pairs[number] for arm, pairs in ranks.items()},
-                notes=_notes(filtered[number], conversation),
-            )
-            for number, probe in enumerate(loaded.probes)
-        ],
-    )
 
 
 def context_shown(measurement: Measurement, question: MeasuredQuestion, arm: str, retriever: str, k: int) -> Shown:
@@ -223,7 +142,7 @@ def context_shown(measurement: Measurement, question: MeasuredQuestion, arm: str
         whole.update(set(ids).difference(losing))
 
     if retrieved:
-        room = rooms()[memory]
+        room = ROOMS[memory]
         for place in question.ranks[f"{memory} {retriever}"][:k]:
             room -= overlong.get(place, (measurement.pairs[place][2], []))[0]
             if room < 0:
@@ -300,39 +219,6 @@ def _means(recalls: Sequence[tuple[int, Ability, float, float, float, int]]) -> 
     return rows
 
 
-def evidence_rows(
-    folder: Path,
-    sizes: Sequence[Size],
-    arms: Sequence[str] = ("rag", "light retrieval alone"),
-    retrievers: Sequence[str] = ("bm25", "hybrid"),
-    ks: Sequence[int] = (5, 10, 15, 20),
-    treatment: Treatment = PAPER_TREATMENT,
-    *,
-    workers: int = 2,
-    quiet: bool = False,
-    skip_broken: bool = False,
-) -> list[dict[str, Any]]:
-    """Measure the conversations in `folder` and return `average_recall`.
-
-    Args:
-        workers: Processes; they change only the time.
-        skip_broken: Leave out conversations that cannot be read and name them on standard error.
-    """
-    check_choices("arm", arms, ARMS)
-    check_choices("retriever", retrievers, KNOWN_RETRIEVERS)
-    if not ks or not 1 <= min(ks) <= max(ks) <= MOST_PAIRS:
-        raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; a retrieval budget is 1 to {MOST_PAIRS} pairs.")
-    sources = [source for size in dict.fromkeys(sizes) for source in find_conversations(folder, [size])]
-    if skip_broken:
-        left_out: dict[str, str] = {}
-        sources = [loaded.source for loaded in readable(sources, treatment, skip_broken=True, left_out=left_out)]
-        if left_out:
-            print(left_out_line(left_out), file=sys.stderr)
-    memories = list(dict.fromkeys(arm.partition(" ")[0] for arm in arms))
-    measured = measure_all(sources, treatment, retrievers, memories, workers=workers, quiet=quiet)
-    return average_recall(measured, arms, retrievers, ks)
-
-
 def check_choices(option: str, names: Sequence[str], known: Sequence[str]) -> None:
     """Raise `UserError` unless `names` has some, all of them in `known`."""
     for name in names:
@@ -340,25 +226,6 @@ def check_choices(option: str, names: Sequence[str], known: Sequence[str]) -> No
             raise UserError(f"--{option} names {name!r}, which does not exist; choose from {', '.join(known)}.")
     if not names:
         raise UserError(f"--{option} is empty; choose from {', '.join(known)}.")
-
-
-def measure_all(
-    sources: Sequence[Source],
-    treatment: Treatment = PAPER_TREATMENT,
-    retrievers: Sequence[str] = RETRIEVERS,
-    memories: Sequence[str] = ("rag", "light"),
-    *,
-    workers: int = 2,
-    quiet: bool = False,
-) -> Iterator[Measurement]:
-    """Measure conversations in order; `workers` processes change only the time."""
-    work = partial(measure, treatment=treatment, retrievers=retrievers, memories=memories)
-    bar = partial(tqdm, total=len(sources), desc="measure", unit="conv", disable=quiet or None)
-    if min(workers, len(sources)) < 2:
-        yield from bar(map(work, sources))
-        return
-    with process_pool(min(workers, len(sources))) as pool:
-        yield from bar(pool.map(work, sources))
 
 
 def write_measurements(path: Path, header: FileHeader, measurements: Iterable[Measurement]) -> Path:
@@ -399,36 +266,3 @@ def differences(stated: Measurement, measured: Measurement) -> list[str]:
         if names:
             lines.append(f"{ours.id}: {', '.join(names)} differ")
     return lines
-
-
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    result = work()
-    return result, round(time.perf_counter() - start, 3)
-
-
-def _ranks(
-    search: Callable[[str, int], Sequence[Any]], loaded: Loaded, position: Mapping[int, int]
-) -> tuple[list[list[int]], float]:
-    """Search for every question; return the positions of its best pairs, and the mean seconds of a search."""
-    hits, seconds = _timed(lambda: [search(probe.question, MOST_PAIRS) for probe in loaded.probes])
-    return [[position[pair.user.id] for pair in pairs] for pairs in hits], round(seconds / len(hits), 4)
-
-
-def _overlong(conversation: Conversation, room: int) -> dict[int, tuple[int, list[int]]]:
-    texts = {message.id: message.content for message in conversation.messages}
-    overlong = {}
-    for place, pair in enumerate(conversation.pairs):
-        (item,), cuts = fit_pairs([passage(pair)], room)
-        if cuts.pairs_shortened:
-            lost = partly_shown(RetrievedContext.of([item]), texts)
-            overlong[place] = (passage_tokens(item.text), sorted(lost))
-    return overlong
-
-
-def _notes(context: RetrievedContext | ModelError, conversation: Conversation) -> Notes:
-    if isinstance(context, ModelError):
-        raise context
-    texts = {message.id: message.content for message in conversation.messages}
-    whole = set(context.message_ids).difference(partly_shown(context, texts))
-    return Notes(ids=sorted(context.message_ids), whole=sorted(whole), tokens=count_tokens(context.context))

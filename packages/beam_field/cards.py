@@ -23,7 +23,7 @@ from beam_field.judge_card import (
 from beam_field.sources import GRADED, find_run, judgements, offline_judgements
 from beam_offline.judge_error import error_rows
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_answers, stored_judgements
+from beamlib.evaluate.beam_records import MANIFEST, read_manifest, stored_answers, stored_judgements
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import style
 from beamlib.report.footer import OFFLINE, model_shown

@@ -29,7 +29,7 @@ from beam_field.sources import (
 from beamlib.data.conversations import SIZES
 from beamlib.data.errata import load_errata
 from beamlib.data.gold import ABILITIES
-from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_judgements
+from beamlib.evaluate.beam_records import MANIFEST, read_manifest, stored_judgements
 from beamlib.evaluate.imported import UNNAMED_PROMPT, Provenance
 from beamlib.scoring.intervals import Comparison, compare, conversation_values, mean_interval
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED

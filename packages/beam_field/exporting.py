@@ -10,7 +10,7 @@ from beam_field.results import RESULT_FORMAT, Header, ResultRow
 from beam_field.sources import placeholder
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arm_folder import (
+from beamlib.evaluate.beam_records import (
     MANIFEST,
     Manifest,
     ensure_finished,
@@ -19,7 +19,7 @@ from beamlib.evaluate.arm_folder import (
     stored_judgements,
 )
 from beamlib.evaluate.imported import Provenance, read_details
-from beamlib.evaluate.run_store import checked
+from beamlib.evaluate.records import checked
 from beamlib.files import to_json, write_text
 from beamlib.scoring.records import Judgement
 

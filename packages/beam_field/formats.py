@@ -26,7 +26,7 @@ from beam_field.results import (
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import Provenance
-from beamlib.evaluate.run_store import checked
+from beamlib.evaluate.records import checked
 
 _BY_RUBRIC = {"judge_sees_question": "yes", "judge_sees_rubric": "yes"}
 _CRITERIA = re.compile(r"(\d{1,4}) full, (\d{1,4}) partial, (\d{1,4}) none out of (\d{1,4}) criteria")

@@ -16,10 +16,10 @@ from beam_field.formats import READERS, group_files, recognise_format
 from beam_field.matching import ImportedArm, details_text, match_run
 from beam_field.results import ImportedRun, ResultFile
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import MANIFEST, Manifest, read_manifest
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import MANIFEST, Manifest, read_manifest
 from beamlib.evaluate.imported import DETAILS, Provenance
-from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, checked, write_manifest
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, checked, write_manifest
 from beamlib.files import inside, parse_json, refuse_lfs_pointer, sha256, to_json, write_text
 from beamlib.scoring.protocols import NOT_COMPUTABLE, PROTOCOLS, REPORTED
 from beamlib.scoring.scores import AVERAGE, score_run, summarise

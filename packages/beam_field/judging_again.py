@@ -21,24 +21,23 @@ from beamlib.data.loading import load_questions
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arm_folder import (
-    JUDGE_PARAMETERS,
-    JUDGE_PROMPTS,
+from beamlib.evaluate.beam_records import (
     JUDGED_BY,
     MANIFEST,
     RECORD_KINDS,
-    ArmFolder,
     Manifest,
-    judgements_key,
     read_manifest,
     stored_answers,
     stored_judgements,
 )
 from beamlib.evaluate.calling import ensure_keys
+from beamlib.evaluate.configuration import JUDGE_PARAMETERS
 from beamlib.evaluate.imported import DETAILS, read_details
 from beamlib.evaluate.jobs import JudgeJob, run_jobs
 from beamlib.evaluate.judging import judge_arms
-from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, RunStore, UnitOutput, made_by, prompt_hashes, settings_of
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, UnitOutput, made_by
+from beamlib.evaluate.run import BEAM
+from beamlib.evaluate.run_store import RunStore, settings_of
 from beamlib.files import make_folder, read_text, write_text
 from beamlib.llm import call_store as locks
 from beamlib.llm.spending import guard_run
@@ -67,12 +66,13 @@ class JudgeOptions:
     yes: bool = False
 
 
-class JudgedAgain(ArmFolder):
+class JudgedAgain(RunStore[Manifest]):
     """The folder of an arm that is judged again: its answers unchanged, with another judge's verdicts."""
 
     def __init__(self, source: Path, parameters: Run) -> None:
-        manifest, judge = read_manifest(source), parameters.identities()["judge"]["model"]
-        key = judgements_key(manifest.answers_key, parameters)
+        manifest = read_manifest(source)
+        judging = BEAM.judged_by(dict(manifest), parameters)
+        judge, key = judging["judge"], judging["judgements_key"]
         part = f"{source.parent.name}{JUDGED_BY}{folder_name(judge if parameters.models else 'offline')}"
         folder = source.parent.with_name(part) / source.name
         if (folder / MANIFEST).exists() and read_manifest(folder).judgements_key != key:
@@ -87,15 +87,12 @@ class JudgedAgain(ArmFolder):
         settings = {} if manifest.imported else settings_of(parameters, JUDGE_PARAMETERS)
         fields = {
             **dict(manifest),
-            "judge": judge,
+            **judging,
             "settings": manifest.settings | settings,
-            "models": manifest.models | {role: parameters.identities()[role] for role in ("judge", "aligner")},
-            "prompts": manifest.prompts | prompt_hashes(parameters, JUDGE_PROMPTS),
-            "judgements_key": key,
             "imported": manifest.imported.model_copy(update=shown) if manifest.imported else None,
             **made_by(),
         }
-        RunStore.__init__(self, folder, Manifest, RECORD_KINDS, fields, MANIFEST)
+        super().__init__(folder, Manifest, RECORD_KINDS, fields)
 
     def copy_answers(self) -> None:
         """Write the source's answers, and its details of the questions, into this folder."""

@@ -22,10 +22,10 @@ from beam_field.sources import (
 from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arm_folder import Manifest, manifest_over
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import Manifest
 from beamlib.evaluate.imported import Imported, ImportedQuestion, Provenance, question_set
-from beamlib.evaluate.run_store import ConversationRecord, UnitOutput, made_by
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, ConversationRecord, UnitOutput, made_by
 from beamlib.files import sha256, to_json
 from beamlib.scoring.protocols import NOT_COMPUTABLE
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, Parser, Reported
@@ -187,7 +187,7 @@ def _manifest(
         "imported": imported,
         **made_by(),
     }
-    return manifest_over(fields, conversations, {}, answers, judgements)
+    return Manifest.over(fields, conversations, {}, {ANSWERS: answers, JUDGEMENTS: judgements})
 
 
 def _nuggets(row: ResultRow) -> int:

@@ -40,7 +40,8 @@ from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import Loaded, load, readable
 from beamlib.data.published import table
 from beamlib.data.sources import Source, find_conversations
-from beamlib.evaluate.conversation_record import data_revision, record_of
+from beamlib.evaluate.beam_records import data_revision
+from beamlib.evaluate.conversation_record import record_of
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import PAGE_WIDTH, bars, legend, style
 from beamlib.report.table import Table

@@ -18,7 +18,7 @@ from beam_meme.episodes import VARIANTS, Domain, Episode, Line, Phase, Question,
 from beamlib.data.checked_json import is_writable, show
 from beamlib.data.conversations import Role
 from beamlib.errors import UserError
-from beamlib.evaluate.run_store import checked
+from beamlib.evaluate.records import checked
 from beamlib.files import read_json, to_json, write_text
 from beamlib.text import count_tokens
 

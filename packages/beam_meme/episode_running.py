@@ -24,7 +24,7 @@ from beam_meme.meme_memories import (
 from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beamlib.data.conversations import Probe
 from beamlib.evaluate.answering import Asked, answers_to, ask_probes, ingested, read_or_fail
-from beamlib.evaluate.run_store import ANSWERS
+from beamlib.evaluate.records import ANSWERS
 from beamlib.llm.model import ModelError, ModelRoles, Prompt, run
 from beamlib.memory import Memory
 from beamlib.memory.declared import kind_of

@@ -20,7 +20,7 @@ from beam_meme.meme_tally import AnsweredQuestion, Scored, score_plan
 from beam_meme.task import Meme, choose_episodes, unit_of
 from beamlib.data.sources import RECORD
 from beamlib.errors import UserError
-from beamlib.evaluate.run_store import combined_hash
+from beamlib.evaluate.records import combined_hash
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.model import OFFLINE_NAME

@@ -24,8 +24,9 @@ from beam_meme.meme_memories import CEILING, OVER_SESSIONS, MemeMemory, meme_mem
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.jobs import AnyArm
-from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, ConversationRecord, settings_of
-from beamlib.evaluate.task import RUN, STAND_IN, Task, TaskPlan, Unit, UnitSet
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, RUN, ConversationRecord
+from beamlib.evaluate.run_store import settings_of
+from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside, sha256, to_json
 from beamlib.llm.prompts import prompt_ids
 from beamlib.params import RunParameters
@@ -97,7 +98,7 @@ class Meme(Task):
             if one.probe_id in gold.questions
         ]
 
-    def folder(self, run: Path, reader: str) -> Path:
+    def folder(self, run: Path, reader: str, size: str = "") -> Path:
         """Where a run has what a reader answered about the variant; what is no known variant has one place."""
         part = self.variant if self.variant in VARIANTS else UNKNOWN
         return inside(run, self.name, part if reader == STAND_IN else f"{part}-{reader}")

@@ -21,7 +21,7 @@ from beam_memorycode.dialogues import Dialogue, DialogueSession, Length, Mention
 from beam_memorycode.outputs import FETCH_AGAIN, numbered_files, numbered_rows, read_bounded
 from beam_memorycode.rules import DialogueRules, Rule, RuleKind
 from beamlib.errors import UserError
-from beamlib.evaluate.run_store import checked
+from beamlib.evaluate.records import checked
 from beamlib.files import to_json, write_json
 
 DATASET = "dataset"

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, RootModel, StrictInt, StrictStr
 
 from beam_memorycode.dialogues import Dialogue
 from beamlib.errors import UserError
-from beamlib.evaluate.run_store import checked
+from beamlib.evaluate.records import checked
 from beamlib.files import parse_json, read_json, write_json
 
 MOST_BYTES = 1 << 28

@@ -20,12 +20,12 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_probes, ingested
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.arms import memory_arm as arm_of_memory
-from beamlib.evaluate.run_store import ANSWERS
+from beamlib.evaluate.records import ANSWERS
 from beamlib.llm.model import Model, ModelError, ModelRoles, Prompt, run
 from beamlib.memory.declared import kind_of
 from beamlib.memory.full_context import FullContext
 from beamlib.memory.protocol import RetrievedContext
-from beamlib.params import RunParameters, listed_memories
+from beamlib.params import RunParameters
 from beamlib.retrieval import Document, Encoders, build_index
 from beamlib.run import Run
 from beamlib.text import split_sentences
@@ -223,7 +223,7 @@ def memory_arm(setup: Setup, parameters: RunParameters) -> Arm:
         return arm_of_memory(kind.name, parameters)
     if not parameters.own_memory:
         raise UserError("the setup own needs a memory of your own; name it as file.py:Class in own_memory.")
-    return Arm(memory=kind.name, target=listed_memories(parameters.own_memory)[0])
+    return Arm(memory=kind.name, target=parameters.own_memories[0])
 
 
 def method_of(setup: str) -> str:
@@ -304,7 +304,11 @@ def _recalled(
     return questions
 
 
+def place_id(dialogue: Dialogue, setup: Setup, place: Place) -> str:
+    """Return the id of the query at a place, unique in the run."""
+    return f"{dialogue.name}-{setup}-s{place.session}-q{place.query}"
+
+
 def _probe(dialogue: Dialogue, setup: Setup, place: Place) -> Probe:
-    """Return the query at a place as a question to a memory, under an id that is unique in the run."""
-    name = f"{dialogue.name}-{setup}-s{place.session}-q{place.query}"
-    return Probe(name, dialogue.name, request(query_at(dialogue, setup, place)))
+    """Return the query at a place as a question to a memory."""
+    return Probe(place_id(dialogue, setup, place), dialogue.name, request(query_at(dialogue, setup, place)))

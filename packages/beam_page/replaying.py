@@ -11,7 +11,7 @@ from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import ingested, recollections
-from beamlib.evaluate.arm_folder import recorded_parameters
+from beamlib.evaluate.beam_records import recorded_parameters
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.judging import evidence_of, work
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values

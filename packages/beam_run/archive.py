@@ -28,7 +28,7 @@ import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beamlib.errors import UserError, shown
-from beamlib.evaluate.arm_folder import FROM_ARCHIVE, MANIFEST
+from beamlib.evaluate.beam_records import FROM_ARCHIVE, MANIFEST
 from beamlib.files import (
     inside,
     make_folder,

@@ -41,10 +41,11 @@ def evidence(
 
     LIGHT's keys are the offline stand-in's, which is not a language model.
     """
+    from beamlib.commands.measuring import evidence_rows
     from beamlib.data.conversations import SIZES
     from beamlib.data.sources import find_conversations, parse_size
     from beamlib.report.table import print_by_ability
-    from beamlib.scoring.measured import ARMS, average_recall, check_choices, evidence_rows, read_measurements
+    from beamlib.scoring.measured import ARMS, average_recall, check_choices, read_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or list(SIZES)
     arms, retrievers, ks = listed(arm), listed(retriever), listed_numbers(k, "--k")
@@ -76,10 +77,11 @@ def measure(
     For every question and arm the file has the pairs that are retrieved for K = 1 to 30, the notes that are shown, and
     the time. Exit code 1 when --verify finds a difference.
     """
+    from beamlib.commands.measuring import MEASURED_CODE, measure_all
     from beamlib.data.loading import PAPER_TREATMENT
     from beamlib.data.sources import find_conversations, parse_size, refuse_data
     from beamlib.files import code_hash
-    from beamlib.scoring.measured import MEASURED_CODE, SHIPPED_FILE, FileHeader, measure_all, write_measurements
+    from beamlib.scoring.measured import SHIPPED_FILE, FileHeader, write_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or None
     sources = [source for folder in data for source in find_conversations(folder, sizes)]
@@ -100,8 +102,9 @@ def measure(
 
 
 def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
+    from beamlib.commands.measuring import MEASURED_CODE, measure_all
     from beamlib.files import code_hash
-    from beamlib.scoring.measured import MEASURED_CODE, differences, measure_all, read_measurements
+    from beamlib.scoring.measured import differences, read_measurements
 
     header, stated = read_measurements(path)
     by_id = {measurement.id: measurement for measurement in stated}

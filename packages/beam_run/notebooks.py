@@ -11,6 +11,7 @@ from typing import Any
 from beam_run.executing import FIELD_PART, SUITE_NOTEBOOKS, parameter_cell
 from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import arms_of
+from beamlib.evaluate.beam_records import Evaluation
 from beamlib.files import make_folder, sha256, to_json
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import OF_GENERATION
@@ -33,6 +34,7 @@ def begin(values: Mapping[str, Any], notebook: str = "", *experiments: str) -> W
     """
     register_packages()
     work = open_workspace(values)
+    work.evaluate = _evaluate
     if not work.run.resolve().is_relative_to(ROOT) and not work.run.resolve().is_relative_to(Path.cwd()):
         print(f"run folder: {work.run.resolve()}")
     work.parameters = _of_trial(work.parameters, notebook)
@@ -40,6 +42,12 @@ def begin(values: Mapping[str, Any], notebook: str = "", *experiments: str) -> W
         work.parameters = _with_conversations(work.parameters)
         _print_estimate(work, *experiments)
     return work
+
+
+def _evaluate(run: Run, experiment: str) -> Evaluation:
+    from beamlib.evaluate.run import evaluate_experiment  # whoever only looks at what is on file runs no runner
+
+    return evaluate_experiment(run, experiment)
 
 
 def _of_trial(parameters: Run, notebook: str) -> Run:

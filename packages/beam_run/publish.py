@@ -14,7 +14,8 @@ from beam_memories.transformer import HUB_NAME, HUB_OFFLINE
 from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import (
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import (
     CLAIMED,
     FROM_ARCHIVE,
     RECORDS,
@@ -26,7 +27,6 @@ from beamlib.evaluate.arm_folder import (
     read_manifest,
     recorded_parameters,
 )
-from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
 from beamlib.files import make_folder, read_json, sha256_of_file, sync, temporary_folder, to_json, write_text

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import MANIFEST, read_answers, read_judgements, read_manifest
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import MANIFEST, read_answers, read_judgements, read_manifest
+from beamlib.evaluate.records import write_manifest
 from beamlib.evaluate.run import evaluate, plan_run
-from beamlib.evaluate.run_store import write_manifest
 from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import RunParameters, load_parameters
 

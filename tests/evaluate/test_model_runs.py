@@ -22,7 +22,8 @@ import beamlib
 from beam_run.steps import unscored_lines
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, arms_of
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.run import evaluate, evaluate_experiment
 from beamlib.llm.model import Outcome
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
@@ -97,7 +98,7 @@ def test_an_endpoint_that_cuts_without_a_word_is_named(window: int, repo_root: P
         models = models_file(server, tmp_path / "models.yaml")
         chosen = parameters(repo_root, tmp_path / "run", models)
         evaluate(chosen, arms_of(chosen, ["main"]), quiet=True)
-    measured = results(chosen.model_copy(update={"calls": "replay"}), "main")
+    measured = results(evaluate_experiment(chosen.model_copy(update={"calls": "replay"}), "main"))
     warned = [line for line in measured.footer.lines() if "seems to cut long requests without a word" in line]
     assert warned == ([measured.evaluation.truncation] if window else [])
     assert warned == [line for line in unscored_lines(measured.evaluation) if "cut" in line]

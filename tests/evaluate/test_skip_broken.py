@@ -12,17 +12,17 @@ from beam_page.building import write_page
 from beam_page.run_folder import read_run
 from beam_run.cli import main
 from beam_run.publish import publish, verify
+from beamlib.commands.measuring import evidence_rows
 from beamlib.data.checked_json import Unreadable
-from beamlib.evaluate.arm_folder import read_manifest
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import left_out, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
-from beamlib.evaluate.run import evaluate, left_out
+from beamlib.evaluate.run import evaluate, evaluate_experiment
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure
 from beamlib.report.results import results, score_folders
 from beamlib.report.tables import result_table
 from beamlib.run import Run
-from beamlib.scoring.measured import evidence_rows
 from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
@@ -65,7 +65,7 @@ def test_every_footer_names_and_counts_it(
     parameters: RunParameters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parameters = parameters.model_copy(update={"budgets": [2], "resamples": 100})
-    found = results(parameters, "budget")
+    found = results(evaluate_experiment(parameters, "budget"))
     assert found is not None
     assert LEFT_OUT in capsys.readouterr().err
     assert list(found.evaluation.loaded) == ["100K-1", "100K-3"]

@@ -135,7 +135,7 @@ def test_a_finished_run_redoes_nothing_and_what_was_touched_is_redone(
     path.write_text("".join(json.dumps(row, sort_keys=True, ensure_ascii=False) + "\n" for row in rows))
     touched = case.plan(parameters, data)
     assert pending(touched) == {(rows[0]["conversation_id"], one), (rows[-1]["conversation_id"], two)}
-    (plan.stores[two].folder / plan.stores[two].name).write_text("{")  # a manifest of no version
+    plan.stores[two].manifest_path.write_text("{")  # a manifest of no version
     touched = case.plan(parameters, data)
     assert pending(touched) == {(first, one), (first, two), (second, two)}
     case.run(parameters, data)
@@ -192,7 +192,7 @@ def test_the_manifest_names_what_the_answers_rest_on(case: Case, offline: Callab
     assert manifest.models["reader"]["model"] == OFFLINE_NAME
     assert set(manifest.answers_sha256) == set(plan.units)
     assert {"retriever", "reader_window"} <= set(manifest.settings) | set(manifest.settings.get("arm") or {})
-    edited = json.loads((plan.stores[name].folder / plan.stores[name].name).read_text())
+    edited = json.loads(plan.stores[name].manifest_path.read_text())
     assert edited["sha256"] and edited["commit"]
 
 

@@ -13,7 +13,7 @@ from beamlib.commands.task_group import task_group
 from beamlib.data.conversations import Batch, Conversation, Message, Probe, Seed, Turn
 from beamlib.evaluate.answering import Questions, answer_questions
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.run_store import ConversationRecord
+from beamlib.evaluate.records import ConversationRecord
 from beamlib.evaluate.runner import plan_scoring, plan_task, run_task
 from beamlib.evaluate.task import Task, Unit, UnitSet
 from beamlib.files import sha256

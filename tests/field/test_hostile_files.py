@@ -17,7 +17,7 @@ from published_results import FILES, LINES, mem0, neutral, written
 from beam_field import importing
 from beam_field.importing import read_runs, write_runs
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import stored_judgements
+from beamlib.evaluate.beam_records import stored_judgements
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.scores import score_run, summarise
 from commands import Call

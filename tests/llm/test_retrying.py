@@ -94,12 +94,17 @@ def test_what_can_be_used_is_used(prompt_id: str, replies: list[Reply], text: st
         ("scratchpad_filter", [EMPTY, EMPTY], Outcome.EMPTY),
         ("judge_nugget", [("", "length"), ("", "length")], Outcome.TRUNCATED),
         ("align_batch", [EMPTY, EMPTY], Outcome.EMPTY),
-        ("answer", [("In May.", "mercury_retrograde")], Outcome.UNREADABLE),
+        ("answer", [("In M", "max_tokens_reached"), ("In M", "TokenLimit")], Outcome.TRUNCATED),
         ("answer", [("In May.", "SAFETY")], Outcome.FILTERED),
         ("answer", [("In May.", "RECITATION")], Outcome.FILTERED),
         ("answer", [("<|channel|>final<|message|>It <|start|> was in May.", "stop")], Outcome.UNREADABLE),
         ("answer", [("<think>well", "stop"), ("Sure. [THINK]well\nwell", "length")], Outcome.TRUNCATED),
         ("answer", [("<|channel|>analysis<|message|>In May", "length")] * 2, Outcome.TRUNCATED),
+        ("answer", [("<think>well", "stop")] * 2, Outcome.UNREADABLE),
+        ("episodic_keys", [("<|channel>thought\nwell", "stop")] * 2, Outcome.UNREADABLE),
+        ("judge_nugget", [("thought\nIt is met, so 1.0.", "stop")] * 2, Outcome.UNREADABLE),
+        ("answer", [("Come to the point at once and use few words.", "stop")] * 2, Outcome.UNREADABLE),
+        ("scratchpad_notes", [("- [messages 8-9] The hall costs 340 euros.", "stop")] * 2, Outcome.UNREADABLE),
         ("answer", [("<think>all said</think>", "stop"), ("<think></think> ", "stop")], Outcome.EMPTY),
     ],
 )
@@ -142,6 +147,20 @@ def test_text_before_a_thought_stays_and_one_that_does_not_end_is_asked_again() 
     assert clean_reply("Sure.\n<think>June?</think>\nIt was in May.") == CleanReply("Sure.\nIt was in May.")
     result, sent = send("scratchpad_filter", ("<think>yes or no", "length"), ("yes", "stop"))
     assert isinstance(result, Completion) and result.text == "yes" and "shorter" in sent[1]
+
+
+def test_a_model_that_writes_on_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        result, _sent = send(
+            "answer", ("It was in May.<|eot_id|><|start_header_id|>user<|end_header_id|>When?", "stop")
+        )
+        assert isinstance(result, Completion) and result.text == "It was in May."
+    assert capsys.readouterr().err.count("m writes on after the token that ends its turn") == 1
+
+
+def test_marks_that_were_learnt_are_removed() -> None:
+    model = RetryingModel(_Says(lambda prompt: Completion("hmm: June? :hmm It was in May.")), [("hmm:", ":hmm")])
+    assert run(model.complete(Prompt("answer", {"question": "?", "context": ""}))).text == "It was in May."
 
 
 class _Says:

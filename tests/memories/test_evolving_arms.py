@@ -20,7 +20,8 @@ import beamlib
 from beamlib.commands.estimate import estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.run import evaluate
 from beamlib.memory.declared import named_memories
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import Answer, ScriptedServer, completion

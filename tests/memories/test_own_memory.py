@@ -16,9 +16,8 @@ from beam_memories.programs import memory_place
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import answers_key
 from beamlib.evaluate.arms import Arm, experiments, own_arm
-from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run import BEAM, evaluate, evaluate_experiment
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
 from beamlib.params import RunParameters, load_parameters
@@ -84,7 +83,7 @@ def parameters(file: Path, name: str, root: Path) -> RunParameters:
 
 @pytest.mark.usefixtures("in_this_process")
 def test_it_stands_in_the_main_table(file: Path, repo_root: Path) -> None:
-    found = results(parameters(file, "Newest", repo_root), "main")
+    found = results(evaluate_experiment(parameters(file, "Newest", repo_root), "main"))
     assert found is not None
     assert "own-newest" in set(found.summary["series"])
     assert found.footer.unscored == 0
@@ -145,7 +144,7 @@ def test_a_changed_file_is_asked_again(file: Path, repo_root: Path) -> None:
 @pytest.mark.usefixtures("in_this_process")
 def test_a_file_that_changes_during_the_run_does_not_vouch_for_its_answers(file: Path, repo_root: Path) -> None:
     chosen = parameters(file, "Rewritten", repo_root)
-    at_first = answers_key(_own(chosen)[0], Run.of(chosen))
+    at_first = BEAM.store(_own(chosen)[0], Run.of(chosen)).key("answers")
     first = evaluate(chosen, _own(chosen), quiet=True)
     assert first.manifests["own-newest"].answers_key == at_first
     file.write_text(NEWEST.replace("pairs[-1]", "pairs[0]"))
@@ -185,7 +184,7 @@ def test_the_example_of_the_how_to_runs_as_it_stands(tmp_path: Path, repo_root: 
     assert len(example.splitlines()) < 25
     (tmp_path / "overlap.py").write_text(example)
     chosen = parameters(tmp_path / "overlap.py", "Overlap", repo_root)
-    found = results(chosen, "main")
+    found = results(evaluate_experiment(chosen, "main"))
     assert found is not None
     average = found.evidence[found.evidence["ability"] == "average"].set_index("series")["mean"]
     assert average["none"] < average["own-overlap"] < average["oracle"]
@@ -448,8 +447,8 @@ def test_another_time_limit_asks_again(file: Path, repo_root: Path) -> None:
     (own,) = _own(chosen)
     rag = Arm(memory="rag", retriever="bm25", k=2)
     longer = chosen.model_copy(update={"memory_timeout": 7200})
-    assert answers_key(own, Run.of(chosen)) != answers_key(own, Run.of(longer))
-    assert answers_key(rag, Run.of(chosen)) == answers_key(rag, Run.of(longer))
+    assert BEAM.store(own, Run.of(chosen)).key("answers") != BEAM.store(own, Run.of(longer)).key("answers")
+    assert BEAM.store(rag, Run.of(chosen)).key("answers") == BEAM.store(rag, Run.of(longer)).key("answers")
 
 
 def _own(chosen: RunParameters) -> list:  # type: ignore[type-arg]

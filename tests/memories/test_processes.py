@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 from system_replies import system_reply
 
-from beam_memories.own_memory import OwnMemory, check_own_memory, opened
+from beam_memories.own_memory import OwnMemory, check_own_memory, open_memory
 from beam_memories.programs import batches, identify_memory, memory_place
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
+from beamlib.evaluate.beam_records import Evaluation
 from beamlib.evaluate.calling import open_models
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.run import evaluate
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError
 from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
@@ -186,7 +187,7 @@ def test_time_that_its_calls_take_is_not_its_own(tmp_path: Path, repo_root: Path
         )
         with (
             open_models(Run.of(chosen), "100K-1") as roster,
-            opened(own(chosen)[0], Run.of(chosen), roster) as memory,
+            open_memory(own(chosen)[0], Run.of(chosen), roster) as memory,
             pytest.raises(ModelError, match="names message 0"),  # of a conversation that it was not told
         ):
             memory.recall("What was said?")

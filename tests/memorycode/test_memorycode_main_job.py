@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 
 from beam_memorycode.scored import score_data
 from beam_run.shown_tasks import Suite, announce, find_data, suite_of_run
+from beam_run.steps import evaluate_suite
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import answers_key, judgements_key
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.kept_settings import keep_settings
+from beamlib.evaluate.run import BEAM
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
@@ -105,7 +106,7 @@ def test_models_are_asked_only_about_dialogues_that_were_named(
     assert len(found.runs) == (2 if asked else 1)
     assert (OFFLINE_NAME in found.announcement) is not asked
     if not asked:
-        assert list(found.estimates().items()) == []
+        assert found.estimates() == []
 
 
 def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_root: Path, tmp_path: Path) -> None:
@@ -123,17 +124,17 @@ def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_
         models = tmp_path / "models.yaml"
         models.write_text(json.dumps({"readers": {"one": endpoint}, **roles}))
         found = suite(dialogues, str(models), tmp_path)
-        ((title, before),) = found.estimates().items()
+        ((_, title, before),) = found.estimates()
         assert title == "MemoryCode · one" and before.pending > 5
         with pytest.raises(UserError, match="nothing is called before confirm_cost"):
-            found.ask()
+            evaluate_suite(found)
         assert server.connections == 0
         found = found.agreed(True)
-        found.ask()
+        evaluate_suite(found)
         called = len(server.requests)
-        ((_, after),) = found.estimates().items()
+        ((_, _, after),) = found.estimates()
         assert after.pending == 0
-        found.ask()
+        evaluate_suite(found)
         assert len(server.requests) == called
     (scored,) = score_data(dialogues, {"one": tmp_path / "run/memorycode/outputs/one"})
     assert scored.summary["session"].mean == scored.summary["short_history"].mean == 100
@@ -155,9 +156,9 @@ def test_beam_does_not_rest_on_memorycode(repo_root: Path, tmp_path: Path) -> No
     without, beside = (beam(repo_root, tmp_path, folder) for folder in ("", "/dialogues"))
     assert Run.of(without).recording_command == Run.of(beside).recording_command
     for arm in arms_of(without, ["main"]):
-        keys = [answers_key(arm, Run.of(one)) for one in (without, beside)]
-        assert keys[0] == keys[1]
-        assert judgements_key(keys[0], Run.of(without)) == judgements_key(keys[1], Run.of(beside))
+        stores = [BEAM.store(arm, Run.of(one)) for one in (without, beside)]
+        assert stores[0].key("answers") == stores[1].key("answers")
+        assert stores[0].key("judgements") == stores[1].key("judgements")
     assert sidecar(Workspace(Run.of(without)), "figure4") == sidecar(Workspace(Run.of(beside)), "figure4")
     assert "memorycode" not in sidecar(Workspace(Run.of(beside)), "figure4")
 

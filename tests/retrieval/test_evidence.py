@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from beamlib.commands.measuring import evidence_rows
 from beamlib.data.conversations import Size
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.scoring.measured import evidence_recall, evidence_rows
+from beamlib.scoring.measured import evidence_recall
 
 _KEYS = {"arm", "retriever", "size", "k", "ability"}
 

@@ -21,7 +21,7 @@ import zstandard
 from beam_run import archive as archive_module
 from beam_run.archive import export_calls, import_calls, verify_archive
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import FROM_ARCHIVE
+from beamlib.evaluate.beam_records import FROM_ARCHIVE
 from beamlib.files import sha256
 from beamlib.llm.model import Outcome
 from beamlib.llm.stored_model import CallStore, StoredCall

@@ -23,7 +23,8 @@ from beam_run.cluster import use_cluster
 from beam_run.cluster.journal import JournalStore, merge, replies
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.run import evaluate
 from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import Outcome

@@ -22,8 +22,8 @@ from beam_page.run_folder import read_run
 from beam_run.archive import export_calls, import_calls
 from beam_run.publish import publish, verify
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import CLAIMED, Manifest, differing_claim, read_manifest
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.beam_records import CLAIMED, Manifest, differing_claim, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.basis import Basis, basis_of, unverified

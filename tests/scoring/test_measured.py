@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from beamlib.commands.measuring import measure
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
@@ -20,7 +21,6 @@ from beamlib.scoring.measured import (
     average_recall,
     context_shown,
     differences,
-    measure,
     read_measurements,
     write_measurements,
 )

@@ -1,47 +1,71 @@
-"""BEAM's runs on file: a folder `<run>/<size>/<arm>/` per arm, its manifest, and the keys that its records rest on."""
+"""BEAM's runs on file: the manifest of an arm, its answers and judgements, and what an evaluation returns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, create_model, model_serializer
 
-from beamlib.data.checked_json import REVISION
+from beamlib.data.checked_json import REVISION, State
 from beamlib.data.conversations import NUMBER, SIZES, Size
 from beamlib.errors import UserError
-from beamlib.evaluate import run_store
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.configuration import Configuration, configuration, stated
-from beamlib.evaluate.conversation_record import FOLDER, data_revision
+from beamlib.evaluate.configuration import JUDGE_PARAMETERS, Configuration, answer_parameters
 from beamlib.evaluate.imported import Imported
-from beamlib.evaluate.run_store import (
-    ANSWER_CODE,
+from beamlib.evaluate.records import (
     ANSWERS,
     JUDGEMENTS,
-    MODEL_CODE,
     ConversationRecord,
     RunManifest,
-    RunStore,
     build_manifest,
     checked,
-    made_by,
-    prompt_hashes,
     read_part,
     read_records,
-    settings_of,
+    read_task_manifest,
 )
-from beamlib.files import code_hash, read_json, sha256, sha256_of_file, to_json, write_json
-from beamlib.llm.endpoints import EMBEDDING
-from beamlib.memory.declared import kind_of, memories
-from beamlib.params import FIELDS, RunParameters
-from beamlib.plugins import plugins
+from beamlib.files import read_json, sha256_of_file, write_json
+from beamlib.memory.declared import memories
+from beamlib.params import FIELDS
 from beamlib.run import Run
 from beamlib.scoring.records import Judgement
-from beamlib.settings import ChatSettings
+
+if TYPE_CHECKING:
+    from beamlib.data.loading import Loaded
+
+FOLDER = "local folder in the released layout"
+
+
+def data_revision(conversations: Mapping[str, ConversationRecord]) -> str:
+    """What all conversations of a run rest on; of a folder, how many of the files read are the released ones."""
+    groups: dict[str, list[tuple[str, State]]] = {}
+    for key in sorted(conversations, key=lambda key: (len(key), key)):
+        record = conversations[key]
+        groups.setdefault(record.origin, []).extend(
+            (f"{key} {name}", record.files[name]) for name in sorted(record.files)
+        )
+    return " | ".join(_verified(files) if origin == FOLDER else origin for origin, files in groups.items())
+
+
+def _verified(files: Sequence[tuple[str, State]]) -> str:
+    counts = Counter(state for _, state in files)
+    if counts["released"] == len(files):
+        return f"released files of {REVISION}, all {len(files)} verified by SHA-256"
+    if not counts["released"]:
+        return f"{FOLDER}, none of the {len(files)} files read has the SHA-256 of a released one"
+    said = f"{FOLDER}, {counts['released']} of {len(files)} files verified as those of {REVISION}"
+    said += f", {counts['unknown']} without a known checksum" if counts["unknown"] else ""
+    changed = [name for name, state in files if state in ("changed", "missing")]
+    if not changed:
+        return said
+    named = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+    return f"{said}, not as released: {named}"
+
 
 MANIFEST = "manifest.json"
 FROM_ARCHIVE = "archive.json"
@@ -57,25 +81,9 @@ CLAIMED: Mapping[str, str] = {
 """Fields of a manifest that a replay does not show to be so, and how that is said. All others are compared."""
 JUDGED_BY = "-by-"
 """Stands in the name of a part between that of the part that was judged again and the judge's."""
-
 RECORDS = (f"{ANSWERS}.jsonl", f"{JUDGEMENTS}.jsonl", MANIFEST)
 """The files of an arm's folder."""
-
-_JUDGE_CODE = (
-    *MODEL_CODE,
-    *("beam_offline.judge", "beamlib.retrieval.encoder", "beamlib.retrieval.embedded"),
-    *(f"beamlib.scoring.{name}" for name in ("event_ordering", "judge")),
-    *(f"beamlib.scoring.{name}" for name in ("items", "replies", "records")),
-    "beamlib.text",
-)
-_READER_PROMPTS = ("answer", "answer_full", "answer_full_released", "answer_turns")
-JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
-JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
-_OF_ARMS = ("retriever", "k")
-"""Settings that an arm has in place of the run."""
-
 _OnlyArm = create_model("_OnlyArm", __config__=ConfigDict(extra="forbid", strict=True), arm=(Arm, ...))
-
 ConversationId = Annotated[str, Field(pattern=rf"^({'|'.join(SIZES)})-{NUMBER.pattern}$")]
 
 
@@ -98,29 +106,40 @@ class Manifest(RunManifest):
     imported: Imported | None = None
     claimed: bool = False
 
+    file: ClassVar[str] = MANIFEST
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read and check the manifest of an arm's folder."""
+        return read_manifest(folder)
+
+    @classmethod
+    def over(
+        cls,
+        fields: Mapping[str, Any],
+        conversations: Mapping[str, ConversationRecord],
+        left_out: Mapping[str, str],
+        sums: Mapping[str, Mapping[str, str]],
+    ) -> Manifest:
+        """Build the manifest with these `fields` over these conversations, which make the data revision."""
+        revision = data_revision(dict(sorted(conversations.items())))
+        return build_manifest(cls, {**fields, "data_revision": revision}, conversations, left_out, sums)
+
+    def write(self, folder: Path) -> None:
+        """Write it; one that was made here may have the same bytes as one that came from an archive."""
+        listed = _listed(folder)
+        if listed.pop(f"{folder.parent.name}/{folder.name}/{MANIFEST}", "") and not self.claimed:
+            write_json(folder.absolute().parent.parent / FROM_ARCHIVE, listed)
+        super().write(folder)
+
+    def kept_fields(self, any_kept: bool) -> dict[str, Any]:
+        """What came from an archive stays claimed as long as any of it is kept."""
+        return {"claimed": self.claimed and any_kept}
+
     @model_serializer(mode="wrap")
     def _omit_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
         return {key: value for key, value in fields.items() if value or key not in ("imported", "notes", "claimed")}
-
-
-def answer_parameters(memory: str) -> tuple[str, ...]:
-    """The parameters that BEAM's answers by a memory rest on, in the order in which records state them.
-
-    Those of the memories that every run has are stated for each arm, as one set.
-    """
-    kinds = [kind for kind in memories().values() if kind.joins == "always"]
-    if (own := kind_of(memory)) not in kinds and not own.outside:
-        kinds.append(own)
-    always = (name for kind in kinds for name in kind.own_settings.always_recorded)
-    used = (name for kind in kinds for name in (*kind.uses, *kind.own_settings.model_fields) if name not in _OF_ARMS)
-    return tuple(dict.fromkeys((*ChatSettings.model_fields, *always, *used)))
-
-
-def answer_prompts(memory: str, parameters: RunParameters) -> tuple[str, ...]:
-    """The prompts that BEAM's answers by a memory rest on; those of the memories that every run has, for each arm."""
-    kinds = [kind for name, kind in memories().items() if kind.joins == "always" or name == memory]
-    return (*_READER_PROMPTS, *(prompt for kind in kinds for prompt in kind.prompts_for(parameters)))
 
 
 def _recorded() -> tuple[str, ...]:
@@ -144,99 +163,6 @@ def _settings_model(names: tuple[str, ...]) -> Any:
 RECORD_KINDS: Mapping[str, type[BaseModel]] = {ANSWERS: Answer, JUDGEMENTS: Judgement}
 
 
-class ArmFolder(RunStore[Manifest]):
-    """The answers and judgements of one of BEAM's arms."""
-
-    def __init__(self, arm: Arm, parameters: Run) -> None:
-        self.arm = arm
-        answers = answers_key(arm, parameters)
-        models = parameters.identities(arm.memory)
-        fields = {
-            "arm": arm.name,
-            "size": parameters.size,
-            "configuration": configuration_of(arm, parameters),
-            "settings": {
-                "arm": arm.model_dump(),
-                **settings_of(parameters, (*answer_parameters(arm.memory), *JUDGE_PARAMETERS, "variant")),
-                "released": sorted(parameters.flags),
-            },
-            "reader": models["reader"]["model"],
-            "judge": models["judge"]["model"],
-            "models": models,
-            "prompts": prompt_hashes(parameters, (*answer_prompts("", parameters), *JUDGE_PROMPTS)),
-            "token_counter": parameters.context.token_counter,
-            "answers_key": answers,
-            "judgements_key": judgements_key(answers, parameters),
-            "notes": plugins().identify_memory(arm.target)[1] if arm.target else (),
-            "claimed": False,
-            **made_by(),
-        }
-        super().__init__(parameters.path(arm.name), Manifest, RECORD_KINDS, fields, MANIFEST)
-
-    def find(self) -> Manifest | None:
-        """Read the manifest; None where there is none, or one of another version: then all is computed again."""
-        try:
-            return read_manifest(self.folder)
-        except UserError:
-            return None
-
-    def open(self, data: Mapping[str, ConversationRecord], *, retry: bool) -> None:
-        """Load the records on file that are valid; what came from an archive stays claimed as long as any is kept."""
-        super().open(data, retry=retry)
-        found = self.find()
-        self.fields["claimed"] = bool(found and found.claimed and any(self.outputs.values()))
-
-    def write_manifest(self) -> Manifest:
-        """Write the manifest; one that was made here may have the same bytes as one that came from an archive."""
-        listed = _listed(self.folder)
-        if listed.pop(f"{self.folder.parent.name}/{self.folder.name}/{MANIFEST}", "") and not self.fields["claimed"]:
-            write_json(self.folder.absolute().parent.parent / FROM_ARCHIVE, listed)
-        return super().write_manifest()
-
-    def manifest(self) -> Manifest:
-        """Build the manifest over the conversations that have been answered."""
-        hashes = {part: {key: own.sha256 for key, own in units.items()} for part, units in self.outputs.items()}
-        conversations = {key: own.data for key, own in self.outputs[ANSWERS].items()}
-        return manifest_over(self.fields, conversations, self.left_out, hashes[ANSWERS], hashes[JUDGEMENTS])
-
-
-def answers_key(arm: Arm, parameters: Run) -> str:
-    """What an answer depends on, besides its conversation and question."""
-    models = parameters.identities(arm.memory)
-    values = {
-        "arm": arm.model_dump(),
-        "parameters": {**settings_of(parameters, answer_parameters(arm.memory)), "released": sorted(parameters.flags)},
-        "models": {role: models[role] for role in ("reader", "memory", "compressor", EMBEDDING) if role in models},
-        "prompts": prompt_hashes(parameters, answer_prompts(arm.memory, parameters)),
-        "code": code_hash((*ANSWER_CODE, *kind_of(arm.memory).code_names())),
-        "own": [plugins().identify_memory(arm.target)[0], parameters.memory_timeout] if arm.target else None,
-    }
-    return sha256(to_json(values))
-
-
-def judgements_key(answers: str, parameters: Run) -> str:
-    """What a judgement depends on, besides its question: the answers, the judge and how it is asked."""
-    models = parameters.identities()
-    values = {
-        "answers": answers,
-        "parameters": settings_of(parameters, JUDGE_PARAMETERS),
-        "models": {role: models[role] for role in ("judge", "aligner")},
-        "prompts": prompt_hashes(parameters, JUDGE_PROMPTS),
-        "code": code_hash(_JUDGE_CODE),
-    }
-    return sha256(to_json(values))
-
-
-def configuration_of(arm: Arm, parameters: Run) -> Configuration:
-    """The preset that `arm` was run by, and what was otherwise."""
-    return configuration(arm, parameters, (*answer_parameters(arm.memory), *JUDGE_PARAMETERS))
-
-
-def configuration_of_run(run: Run) -> str:
-    """The configurations of all arms of a run, as one phrase."""
-    return stated(configuration_of(arm, run) for arm in arms_of(run, experiments(run)))
-
-
 def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
     """The parameters that a run's calls rested on, as far as a manifest says: all but data, models and prompts."""
     if manifest.imported is not None:
@@ -248,20 +174,8 @@ def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
 def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, str]) -> Manifest:
     """The manifest of a part of a run: the hashes cover only the conversations named. `left_out` is the part's own."""
     kept = {key: record for key, record in manifest.conversations.items() if key in ids}
-    return manifest_over(dict(manifest), kept, left_out, manifest.answers_sha256, manifest.judgements_sha256)
-
-
-def manifest_over(
-    fields: Mapping[str, Any],
-    conversations: Mapping[str, ConversationRecord],
-    left_out: Mapping[str, str],
-    answers: Mapping[str, str],
-    judgements: Mapping[str, str],
-) -> Manifest:
-    """The manifest with these `fields` over these conversations, with the hashes that concern them."""
-    revision = data_revision(dict(sorted(conversations.items())))
-    sums = {ANSWERS: answers, JUDGEMENTS: judgements}
-    return build_manifest(Manifest, {**fields, "data_revision": revision}, conversations, left_out, sums)
+    sums = {ANSWERS: manifest.answers_sha256, JUDGEMENTS: manifest.judgements_sha256}
+    return Manifest.over(dict(manifest), kept, left_out, sums)
 
 
 def differing_claim(published: Manifest, again: Manifest) -> str:
@@ -298,7 +212,7 @@ def _listed(folder: Path) -> dict[str, str]:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of an arm's folder."""
     path = folder / MANIFEST
-    found = run_store.read_task_manifest(path, Manifest)
+    found = read_task_manifest(path, Manifest)
     if _listed(folder).get("/".join(path.absolute().parts[-3:])) == sha256_of_file(path):
         found = found.model_copy(update={"claimed": True})
     settings = checked(
@@ -355,3 +269,28 @@ def _stored(folder: Path, part: str) -> dict[str, list[Any]]:
                 "run the evaluation again, which computes them anew, or score them as they stand with --as-is."
             )
     return {key: on_file[key].records for key in sorted(checksums)}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation has on file: by arm, judgements, answers and manifest of the conversations of the run.
+
+    Attributes:
+        loaded: The conversations with their questions and gold.
+        truncation: Where the reader's endpoint seems to have cut long requests without a word; empty if it does not.
+    """
+
+    run: Run
+    arms: tuple[Arm, ...]
+    answers: Mapping[str, list[Answer]]
+    judgements: Mapping[str, list[Judgement]]
+    manifests: Mapping[str, Manifest]
+    loaded: Mapping[str, Loaded]
+    truncation: str = ""
+
+
+def left_out(run: Run) -> dict[str, str]:
+    """The conversations that a run on file left out, with the reason."""
+    places = [run.path(arm.name) for arm in arms_of(run, experiments(run))]
+    there = [place for place in places if (place / MANIFEST).exists()]
+    return {key: why for place in there for key, why in read_manifest(place).left_out.items()}

@@ -1,0 +1,192 @@
+"""Measure retrieval on conversations: the messages that each context shows, as ids and numbers without any text.
+
+No model answers or judges. RAG is measured exactly. LIGHT's keys, notes and filter come from the offline stand-in,
+which is not a language model. `beamlib.scoring.measured` holds the records and what is computed from them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from beamlib.data.checked_json import left_out_line
+from beamlib.data.conversations import Conversation, Size, Treatment
+from beamlib.data.loading import PAPER_TREATMENT, Loaded, load, readable
+from beamlib.data.sources import Source, find_conversations
+from beamlib.errors import UserError
+from beamlib.files import sha256_of_file
+from beamlib.llm.model import ModelError
+from beamlib.memory.budget import fit_pairs, passage_tokens
+from beamlib.memory.light import Light, LightSettings
+from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
+from beamlib.memory.rag import Rag
+from beamlib.plugins import plugins
+from beamlib.processes import process_pool
+from beamlib.retrieval import RETRIEVERS as KNOWN_RETRIEVERS
+from beamlib.scoring.measured import (
+    ARMS,
+    MOST_PAIRS,
+    RETRIEVERS,
+    ROOMS,
+    MeasuredQuestion,
+    Measurement,
+    Notes,
+    average_recall,
+    check_choices,
+)
+from beamlib.text import count_tokens
+
+MEASURED_CODE = (
+    "beamlib.retrieval",
+    "beamlib.memory",
+    "beamlib.data",
+    "beamlib.text",
+    "beam_offline.notes",
+    "beamlib.scoring.measured",
+    __name__,
+)
+"""Modules that the measurements rest on."""
+_EMPTY = RetrievedContext("")
+
+
+def measure(
+    source: Source,
+    treatment: Treatment = PAPER_TREATMENT,
+    retrievers: Sequence[str] = RETRIEVERS,
+    memories: Sequence[str] = ("rag", "light"),
+) -> Measurement:
+    """Measure memories on every question of a conversation, for all retrieval budgets to `MOST_PAIRS`."""
+    loaded = load(source, treatment)
+    conversation = loaded.conversation
+    position = {pair.user.id: number for number, pair in enumerate(conversation.pairs)}
+    seconds: dict[str, tuple[float, float]] = {}
+    ranks: dict[str, list[list[int]]] = {}
+    for retriever in retrievers if "rag" in memories else ():
+        rag = Rag(retriever=retriever)
+        _, reading = _timed(partial(rag.ingest, conversation))
+        ranks[f"rag {retriever}"], searching = _ranks(rag.search, loaded, position)
+        seconds[f"rag {retriever}"] = (reading, searching)
+    filtered: Sequence[RetrievedContext | ModelError] = [_EMPTY] * len(loaded.probes)
+    unfiltered = newest = _EMPTY
+    if "light" in memories:
+        light = Light(plugins().model(), LightSettings(retriever=retrievers[0]))
+        _, reading = _timed(partial(light.ingest, conversation))
+        for retriever in retrievers:
+            variant = light.variant(LightSettings(retriever=retriever))
+            ranks[f"light {retriever}"], searching = _ranks(variant.retrieved, loaded, position)
+            seconds[f"light {retriever}"] = (reading, searching)
+        without = partial(LightSettings, retriever=retrievers[0], use_retrieval=False)
+        filtered = light.variant(without(use_working=False)).recall_all([probe.question for probe in loaded.probes])
+        unfiltered = light.variant(without(use_working=False, use_filter=False)).recall("")
+        newest = light.variant(without(use_scratchpad=False)).recall("")
+    return Measurement(
+        id=conversation.id,
+        size=conversation.size,
+        files={file.path.name: sha256_of_file(file.path) for file in loaded.files},
+        pairs=[(*pair.message_ids, passage_tokens(passage(pair).text)) for pair in conversation.pairs],
+        overlong={memory: _overlong(conversation, room) for memory, room in ROOMS.items()},
+        newest=[position[i] for i in newest.message_ids if i in position],
+        notes=_notes(unfiltered, conversation),
+        seconds=seconds,
+        questions=[
+            MeasuredQuestion(
+                id=probe.id,
+                ability=loaded.gold[probe.id].ability,
+                cited=list(loaded.gold[probe.id].evidence),
+                ranks={arm: pairs[number] for arm, pairs in ranks.items()},
+                notes=_notes(filtered[number], conversation),
+            )
+            for number, probe in enumerate(loaded.probes)
+        ],
+    )
+
+
+def evidence_rows(
+    folder: Path,
+    sizes: Sequence[Size],
+    arms: Sequence[str] = ("rag", "light retrieval alone"),
+    retrievers: Sequence[str] = ("bm25", "hybrid"),
+    ks: Sequence[int] = (5, 10, 15, 20),
+    treatment: Treatment = PAPER_TREATMENT,
+    *,
+    workers: int = 2,
+    quiet: bool = False,
+    skip_broken: bool = False,
+) -> list[dict[str, Any]]:
+    """Measure the conversations in `folder` and return `average_recall`.
+
+    Args:
+        workers: Processes; they change only the time.
+        skip_broken: Leave out conversations that cannot be read and name them on standard error.
+    """
+    check_choices("arm", arms, ARMS)
+    check_choices("retriever", retrievers, KNOWN_RETRIEVERS)
+    if not ks or not 1 <= min(ks) <= max(ks) <= MOST_PAIRS:
+        raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; a retrieval budget is 1 to {MOST_PAIRS} pairs.")
+    sources = [source for size in dict.fromkeys(sizes) for source in find_conversations(folder, [size])]
+    if skip_broken:
+        left_out: dict[str, str] = {}
+        sources = [loaded.source for loaded in readable(sources, treatment, skip_broken=True, left_out=left_out)]
+        if left_out:
+            print(left_out_line(left_out), file=sys.stderr)
+    memories = list(dict.fromkeys(arm.partition(" ")[0] for arm in arms))
+    measured = measure_all(sources, treatment, retrievers, memories, workers=workers, quiet=quiet)
+    return average_recall(measured, arms, retrievers, ks)
+
+
+def measure_all(
+    sources: Sequence[Source],
+    treatment: Treatment = PAPER_TREATMENT,
+    retrievers: Sequence[str] = RETRIEVERS,
+    memories: Sequence[str] = ("rag", "light"),
+    *,
+    workers: int = 2,
+    quiet: bool = False,
+) -> Iterator[Measurement]:
+    """Measure conversations in order; `workers` processes change only the time."""
+    work = partial(measure, treatment=treatment, retrievers=retrievers, memories=memories)
+    bar = partial(tqdm, total=len(sources), desc="measure", unit="conv", disable=quiet or None)
+    if min(workers, len(sources)) < 2:
+        yield from bar(map(work, sources))
+        return
+    with process_pool(min(workers, len(sources))) as pool:
+        yield from bar(pool.map(work, sources))
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = work()
+    return result, round(time.perf_counter() - start, 3)
+
+
+def _ranks(
+    search: Callable[[str, int], Sequence[Any]], loaded: Loaded, position: Mapping[int, int]
+) -> tuple[list[list[int]], float]:
+    """Search for every question; return the positions of its best pairs, and the mean seconds of a search."""
+    hits, seconds = _timed(lambda: [search(probe.question, MOST_PAIRS) for probe in loaded.probes])
+    return [[position[pair.user.id] for pair in pairs] for pairs in hits], round(seconds / len(hits), 4)
+
+
+def _overlong(conversation: Conversation, room: int) -> dict[int, tuple[int, list[int]]]:
+    texts = {message.id: message.content for message in conversation.messages}
+    overlong = {}
+    for place, pair in enumerate(conversation.pairs):
+        (item,), cuts = fit_pairs([passage(pair)], room)
+        if cuts.pairs_shortened:
+            lost = partly_shown(RetrievedContext.of([item]), texts)
+            overlong[place] = (passage_tokens(item.text), sorted(lost))
+    return overlong
+
+
+def _notes(context: RetrievedContext | ModelError, conversation: Conversation) -> Notes:
+    if isinstance(context, ModelError):
+        raise context
+    texts = {message.id: message.content for message in conversation.messages}
+    whole = set(context.message_ids).difference(partly_shown(context, texts))
+    return Notes(ids=sorted(context.message_ids), whole=sorted(whole), tokens=count_tokens(context.context))

@@ -1,0 +1,249 @@
+"""Records on file, as they are read and as they are scored: manifests, checksums, the parts of an arm's folder.
+
+Reports and scoring read these and nothing else of a run. `beamlib.evaluate.run_store` writes them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from beamlib.data.checked_json import State
+from beamlib.errors import UserError
+from beamlib.files import read_json, read_jsonl, sha256, to_json, write_json
+from beamlib.places import ROOT
+from beamlib.version import __version__
+
+RUN = "run.json"
+"""The manifest in the folder of an arm of a task other than BEAM."""
+
+ANSWERS, JUDGEMENTS = "answers", "judgements"
+"""The parts that every task has. A task without a judge leaves the second one empty."""
+OTHER_VERSION = "the file was not written by this version, delete the folder and run again."
+Record = TypeVar("Record", bound=BaseModel)
+
+
+class ConversationRecord(BaseModel):
+    """What a unit's records rest on: hashes of its content as it was read, and of its questions with their gold.
+
+    `origin` says where the unit came from, `files` of each file that was read whether it is the released one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    variant: str
+    sha256: str
+    questions_sha256: str
+    origin: str = ""
+    files: dict[str, State] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class UnitOutput:
+    """The records of one unit in one part, the hashes of the unit's data, and whether a failed call may be retried."""
+
+    records: list[Any]
+    data: ConversationRecord
+
+    @cached_property
+    def text(self) -> str:
+        """The records as lines of JSON."""
+        return "".join(to_json(record.model_dump(mode="json")) + "\n" for record in self.records)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the text."""
+        return sha256(self.text.encode("utf-8", "surrogatepass"))  # a damaged file may hold half a character
+
+    @property
+    def transient(self) -> bool:
+        """Whether one of the records is a failure that another try may mend."""
+        return any(getattr(record, "transient", False) for record in self.records)
+
+
+class Checksums(NamedTuple):
+    """What a manifest states about a part: its key, and a hash by unit."""
+
+    key: str
+    sha256: Mapping[str, str]
+
+
+class RunManifest(BaseModel):
+    """What the records of one arm rest on. Loading a manifest without any of these fields fails.
+
+    `conversations` has the hashes of each unit's data, `answers_sha256` and `judgements_sha256` the checksum of its
+    records. `left_out` names units that were skipped, with the reason. `notes` are for the footers of tables.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    arm: str
+    settings: dict[str, Any]
+    reader: str
+    judge: str
+    models: dict[str, dict[str, Any]]
+    conversations: dict[str, ConversationRecord]
+    data_sha256: str
+    question_set_sha256: str
+    prompts: dict[str, str]
+    package_version: str
+    commit: str
+    answers_key: str
+    judgements_key: str
+    answers_sha256: dict[str, str]
+    judgements_sha256: dict[str, str]
+    left_out: dict[str, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    file: ClassVar[str] = RUN
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read and check the manifest in an arm's folder."""
+        return read_task_manifest(folder / cls.file, cls)
+
+    @classmethod
+    def over(
+        cls,
+        fields: Mapping[str, Any],
+        conversations: Mapping[str, ConversationRecord],
+        left_out: Mapping[str, str],
+        sums: Mapping[str, Mapping[str, str]],
+    ) -> Self:
+        """Build the manifest with these `fields` over these units; `sums` are the checksums by part and unit."""
+        return build_manifest(cls, fields, conversations, left_out, sums)
+
+    def write(self, folder: Path) -> None:
+        """Write it, after all records that it has checksums of."""
+        write_manifest(folder / self.file, self)
+
+    def kept_fields(self, any_kept: bool) -> dict[str, Any]:
+        """Return the fields that records on file pass on to a later manifest."""
+        return {}
+
+    def checksums(self) -> dict[str, Checksums]:
+        """The key and the checksums of each part; answers outlive a change of judge."""
+        return {
+            ANSWERS: Checksums(self.answers_key, self.answers_sha256),
+            JUDGEMENTS: Checksums(self.judgements_key, self.judgements_sha256),
+        }
+
+
+class TaskManifest(RunManifest):
+    """The manifest of a task's arm. `task` is its name; `extra_sha256` has the checksums of its further parts."""
+
+    task: str
+    extra_sha256: dict[str, dict[str, str]] = Field(default_factory=dict)
+
+    def checksums(self) -> dict[str, Checksums]:
+        """Those of answers and judgements, and of further parts, which rest on what the answers rest on."""
+        extra = {part: Checksums(self.answers_key, sums) for part, sums in self.extra_sha256.items()}
+        return {**super().checksums(), **extra}
+
+
+AnyManifest = TypeVar("AnyManifest", bound=RunManifest)
+
+
+def build_manifest(
+    kind: type[AnyManifest],
+    fields: Mapping[str, Any],
+    conversations: Mapping[str, ConversationRecord],
+    left_out: Mapping[str, str],
+    sums: Mapping[str, Mapping[str, str]],
+) -> AnyManifest:
+    """Build the manifest with these `fields` over these units; `sums` are the checksums by part and unit."""
+    ordered = dict(sorted(conversations.items()))
+    named = {part: {key: own[key] for key in ordered if key in own} for part, own in sums.items()}
+    further = {part: own for part, own in named.items() if part not in (ANSWERS, JUDGEMENTS)}
+    return kind.model_validate(
+        {
+            **fields,
+            "conversations": ordered,
+            "data_sha256": combined_hash({key: record.sha256 for key, record in ordered.items()}),
+            "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
+            "left_out": left_out,
+            "answers_sha256": named.get(ANSWERS, {}),
+            "judgements_sha256": named.get(JUDGEMENTS, {}),
+            **({"extra_sha256": further} if further else {}),
+        }
+    )
+
+
+def read_part(
+    folder: Path, part: str, kind: type[Record], conversations: Mapping[str, ConversationRecord]
+) -> dict[str, UnitOutput]:
+    """Read the records of a part by unit, for the units in `conversations`; nothing where the file is missing."""
+    path = folder / f"{part}.jsonl"
+    if not path.exists():
+        return {}
+    groups: dict[str, list[Record]] = {unit: [] for unit in conversations}
+    for record in read_records(path, kind):
+        groups.get(record.conversation_id, []).append(record)  # type: ignore[attr-defined]
+    return {unit: UnitOutput(group, conversations[unit]) for unit, group in groups.items()}
+
+
+def read_records(path: Path, kind: type[Record]) -> list[Record]:
+    """Read a file of records; a `UserError` names the record and field that is wrong."""
+    rows = enumerate(read_jsonl(path), start=1)
+    return [checked(kind, row, f"{path}: record {n}, ", "delete the file and run again.") for n, row in rows]
+
+
+def write_manifest(path: Path, manifest: BaseModel) -> None:
+    """Write a manifest with its seal, the field `sha256`: the hash of all others."""
+    value = manifest.model_dump(mode="json")
+    write_json(path, {**value, "sha256": sha256(to_json(value))})
+
+
+def read_task_manifest(path: Path, kind: type[Record]) -> Record:
+    """Read the manifest at `path`; a `UserError` where it is of another version, or was edited."""
+    value = read_json(path)
+    stated = value.pop("sha256", None) if isinstance(value, dict) else None
+    manifest = checked(kind, value, f"{path}: ")
+    if stated != sha256(to_json(value).encode("utf-8", "surrogatepass")):
+        raise UserError(f"{path}: it was changed after it was written; delete the folder and run again.")
+    return manifest
+
+
+def checked(kind: type[Record], value: object, where: str, advice: str = OTHER_VERSION, *, within: str = "") -> Record:
+    """Validate `value` as a `kind`; a `UserError` names the first field that is wrong, `within` what it lies in."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = within + ".".join(map(str, first["loc"])) or kind.__name__.strip("_").lower()
+        wrong = first["input"]
+        shown = f" is {wrong!r:.40}" if isinstance(wrong, int | float | None) else ""  # a text may be long, or a key
+        as_json = first["msg"].replace("a valid tuple", "a list").replace("a valid dictionary", "an object")
+        raise UserError(f"{where}field '{field}'{shown}: {as_json}; {advice}") from None
+
+
+def made_by() -> dict[str, str]:
+    """The version and commit that every manifest names."""
+    return {"package_version": __version__, "commit": commit()}
+
+
+@cache
+def commit() -> str:
+    """The checkout's commit, with `+changes` where the working tree differs; `unknown` outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        head = git("rev-parse", "HEAD")
+        return (head + ("+changes" if git("status", "--porcelain", "--", "beamlib", "packages") else "")) or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def combined_hash(hashes: Mapping[str, str]) -> str:
+    """One hash for a set of named hashes, whatever their order."""
+    return sha256(to_json(dict(hashes)))
