@@ -378,6 +378,8 @@ class Light(SharedReading):
             except ModelError as error:  # of the question's vector
                 return error
 
+        if self.settings.use_retrieval:
+            self._reading().index.expect(questions)
         kept: Sequence[tuple[Sequence[Chunk], int] | ModelError] = [(self.chunks, 0)] * len(questions)
         if self.settings.use_scratchpad and self.settings.use_filter:
             if self.settings.filter == "batched":
