@@ -238,11 +238,10 @@ class RetryingModel:
                 file=sys.stderr, flush=True,
             )  # fmt: skip
         if clean.unfinished or truncated:
-            text = cut(text)
+            text, reply = cut(text), replace(reply, finish_reason="length")
             if not text.strip():
                 return _CUT if truncated else _THOUGHTS
-            return replace(reply, text=text, finish_reason="length")
-        if not text.strip():
+        elif not text.strip():
             return replace(reply, text="") if may_be_empty else _EMPTY
         return _ECHO if repeats_request(text, prompt) else replace(reply, text=text)
 
