@@ -361,7 +361,9 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         if len(mapping) != len(node.value):
-            raise yaml.constructor.ConstructorError(None, None, "a key occurs twice", node.start_mark)
+            keys = [self.construct_object(key) for key, _ in node.value]
+            again = next(place for place, key in enumerate(keys) if key in keys[:place])
+            raise yaml.constructor.ConstructorError(None, None, "a key occurs twice", node.value[again][0].start_mark)
         return mapping
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:

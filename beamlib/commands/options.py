@@ -93,6 +93,8 @@ def named_settings(items: Sequence[str] | None) -> dict[str, object]:
 
 _OFFLINE = "offline"
 """What `--models` says where no model is to be called."""
+_MOST_REPLY_TOKENS = 8_192
+"""The limit of a reply where one endpoint plays every role, and its window is large."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,9 @@ class Endpoints:
             return usual
         if not self.model:
             raise UserError("--base-url: name the model that is served there with --model.")
+        limit = min(_MOST_REPLY_TOKENS, self.context_window // 8)  # a runaway reply would cost the whole window
         endpoint = {"model": self.model, "base_url": self.base_url, "context_window": self.context_window}
+        endpoint |= {"max_output_tokens": limit}
         endpoint |= {"key_variable": self.key_variable} if self.key_variable else {}
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model.rpartition("/")[2]).strip("-._") or "model"
         roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)

@@ -278,6 +278,7 @@ class Evaluation:
     Attributes:
         loaded: The conversations with their questions and gold.
         truncation: Where the reader's endpoint seems to have cut long requests without a word; empty if it does not.
+        answerers: Which other models and fingerprints the replies of each role name; empty if they name none.
     """
 
     run: Run
@@ -287,6 +288,7 @@ class Evaluation:
     manifests: Mapping[str, Manifest]
     loaded: Mapping[str, Loaded]
     truncation: str = ""
+    answerers: str = ""
 
 
 def left_out(run: Run) -> dict[str, str]:

@@ -168,6 +168,22 @@ def _truncation(run: Run, answers: Iterable[Answer]) -> str:
     return ""
 
 
+def _answerers(run: Run) -> str:
+    """Say which models and fingerprints replies name, where the model is not the one that was asked."""
+    named: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
+    for path in sorted(run.calls_folder().glob("*.sqlite")) if run.models_file else ():
+        for role, model, *names in CallStore(path, read_only=True).answered_by():
+            for known, name in zip(named.setdefault((role, model), (set(), set())), names, strict=True):
+                known.update(filter(None, [name]))
+    sentences = [
+        f"{role} {model} was answered by {' and '.join(sorted(models))}" if models else f"{role} {model}"
+        for (role, model), (models, _) in named.items()
+    ]
+    prints = [f" (fingerprint {', '.join(sorted(known))})" if known else "" for _, known in named.values()]
+    told = "; ".join(sentence + known for sentence, known in zip(sentences, prints, strict=True))
+    return f"By their replies: {told}." if told else ""
+
+
 def evaluate(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> Evaluation:
     """Answer and judge every probe of the tier with every arm, computing only what is not on file."""
     plan = plan_run(parameters, arms, quiet=quiet)
@@ -185,6 +201,7 @@ def evaluation_of(plan: TaskPlan) -> Evaluation:
         judgements={name: [j for own in plan.records(name, JUDGEMENTS).values() for j in own] for name in plan.stores},
         manifests={name: restrict(manifest, plan.units, plan.left_out) for name, manifest in manifests.items()},
         loaded={key: unit.gold for key, unit in plan.units.items()},
+        answerers=_answerers(plan.run),
         truncation=_truncation(
             plan.run, (a for name in plan.stores for own in plan.records(name).values() for a in own)
         ),

@@ -256,6 +256,12 @@ class CallStore:
         with self._access() as connection:
             return list(connection.execute(query, (role, role))) if connection else []
 
+    def has_text(self, role: str, model: str) -> bool:
+        """Whether any reply of a model in a role has text."""
+        query = "SELECT 1 FROM calls WHERE role = ? AND model = ? AND TRIM(text) != '' LIMIT 1"
+        with self._access() as connection:
+            return bool(connection and connection.execute(query, (role, model)).fetchone())
+
     def answered_by(self) -> list[tuple[str, str, str, str]]:
         """Return each role and model with another model or a fingerprint that replies to it named."""
         query = (

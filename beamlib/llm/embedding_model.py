@@ -1,8 +1,8 @@
 """Embed texts at a role's endpoint (OpenAI's route `embeddings`).
 
 A call is one text, so a conversation pays once for equal texts, and no call key depends on how many texts the server
-takes in one request. Texts that wait for an answer share requests. Limits are learned from refusals: a refused request
-is halved, and a refused text is shortened.
+takes in one request. Texts that wait for an answer share requests. Limits are learned from refusals and time-outs: such
+a request is halved, and a refused text is shortened.
 """
 
 from __future__ import annotations
@@ -42,9 +42,13 @@ _CUTTING: set[str] = set()
 Vector = NDArray[np.float32]
 
 
-def embedding_prompt(text: str) -> Prompt:
-    """Build the call that embeds `text`."""
-    return Prompt(EMBED, {"body": to_json({"input": text})})
+def embedding_prompt(text: str, *, query: bool = False) -> Prompt:
+    """Build the call that embeds `text`.
+
+    Args:
+        query: The text is searched for; else it is searched in. A model may have a prefix for either.
+    """
+    return Prompt(EMBED, {"body": to_json({"input": text}), **({"query": "yes"} if query else {})})
 
 
 def write_vector(vector: Vector) -> str:
@@ -67,6 +71,7 @@ class EmbeddingModel(ForwardingModel):
 
     def __init__(self, role: str, endpoint: Embedding, *, max_concurrency: int | None = None) -> None:
         super().__init__(role, endpoint, "embeddings", max_concurrency=max_concurrency)
+        self._embedding = endpoint
         self._dimensions = endpoint.dimensions or 0
         self._waiting: deque[tuple[str, asyncio.Future[Completion]]] = deque()
         self._workers: set[asyncio.Task[None]] = set()
@@ -74,6 +79,14 @@ class EmbeddingModel(ForwardingModel):
         self._most = _BATCH
         self._shortest_cut = sys.maxsize
         self._cuts = 0
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """Build the request for one text, with the prefix of its kind, or for texts that have theirs."""
+        body = super().request(prompt)
+        if isinstance(body["input"], str):
+            prefix = self._embedding.query_prefix if "query" in prompt.variables else self._embedding.passage_prefix
+            body["input"] = prefix + body["input"]
+        return body
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Return the vector of a text, embedded with others that wait.
@@ -83,7 +96,7 @@ class EmbeddingModel(ForwardingModel):
             UserError: no text can be embedded.
         """
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        self._waiting.append((json.loads(prompt.variables["body"])["input"], future))
+        self._waiting.append((self.request(prompt)["input"], future))
         if self._running < self.max_concurrency:
             self._running += 1
             worker = asyncio.create_task(self._work())
@@ -127,18 +140,20 @@ class EmbeddingModel(ForwardingModel):
         try:
             reply = await super().complete(Prompt(EMBED, {"body": to_json({"input": list(texts)})}))
         except ModelError as error:
-            if error.outcome not in REFUSALS:
+            if error.outcome not in REFUSALS | {Outcome.FILTERED}:
                 return [error] * len(texts)
-            return await (self._halve(texts) if len(texts) > 1 else self._shorten(texts[0], error))
+            if len(texts) > 1:  # one text may be what is refused
+                return await self._halve(texts, fewer=error.outcome in REFUSALS)
+            return [error] if error.outcome is Outcome.FILTERED else await self._shorten(texts[0], error)
         usages = _shares(reply.usage, texts)
         latency = reply.latency / len(texts)
         vectors = json.loads(reply.text)
         return [Completion(vector, usage, latency, "stop") for vector, usage in zip(vectors, usages, strict=True)]
 
-    async def _halve(self, texts: Sequence[str]) -> list[Completion | ModelError]:
+    async def _halve(self, texts: Sequence[str], *, fewer: bool) -> list[Completion | ModelError]:
         half, cuts = (len(texts) + 1) // 2, self._cuts
         replies = [*await self._embed(texts[:half]), *await self._embed(texts[half:])]
-        if cuts == self._cuts:  # no text was too long, so the request was
+        if fewer and cuts == self._cuts:  # no text was too long, so the request was
             self._most = min(self._most, half)
         return replies
 
@@ -158,6 +173,15 @@ class EmbeddingModel(ForwardingModel):
             )  # fmt: skip
         (reply,) = await self._embed([text[:length]])
         return [replace(reply, finish_reason="length") if isinstance(reply, Completion) else reply]
+
+    async def _post(self, call: Call, body: dict[str, Any]) -> Completion:
+        """Send once; a time-out of several texts is a refusal of so many, as a slow server may answer fewer."""
+        try:
+            return await super()._post(call, body)
+        except RetryableError as failure:
+            if failure.timed_out and len(body["input"]) > 1:
+                raise ModelError(str(failure), Outcome.REFUSED) from None
+            raise
 
     def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
         reply = super()._read(call, response, request, tools=tools)

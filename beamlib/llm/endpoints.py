@@ -200,12 +200,16 @@ class Embedding(Endpoint):
 
     Args:
         dimensions: How many numbers a vector has. Encoders read it from the reply; memories of others need it.
+        query_prefix: Goes before a text that is searched for; models such as E5 were trained with one.
+        passage_prefix: Goes before a text that is searched in.
     """
 
     context_window: int = Field(default=8_192, ge=1)
     max_reply_bytes: int | None = Field(default=MOST_REPLY_BYTES, ge=1_000, le=MOST_REPLY_BYTES)
     output_price: Price | None = 0.0
     dimensions: int | None = Field(default=None, ge=1, le=65_536)
+    query_prefix: str = Field(default="", max_length=1_000)
+    passage_prefix: str = Field(default="", max_length=1_000)
 
 
 class Reader(Endpoint):

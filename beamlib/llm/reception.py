@@ -127,8 +127,8 @@ class Reception:
         elif self._failed >= _IN_A_ROW or not (failure.reached or self.answered):
             self.open = True
             self._say_once(failure, asker, limit)
-        steady = min(limit / 4, max(0.05, limit / 60) * 2**self._probes)
-        self.pause = steady if failure.wait is None else failure.wait + 0.05 * steady
+        first = failure.wait or min(0.25, max(0.05, limit / 60))
+        self.pause = max(failure.wait or 0.0, min(limit / 4, first * 2**self._probes))
         if not self.open or now - self._since < limit or (failure.throttled and self._probes < _PROBES):
             return
         if self.answered and failure.reached and len(self._requests) < ALIKE:

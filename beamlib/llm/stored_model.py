@@ -112,7 +112,9 @@ class StoredModel:
         call = self.store.get(key, of_run=self.mode == "refresh")
         if call is None or self.mode == "replay":
             return call
-        refused_before = call.refused and self.store.get(key, of_run=True) is None
+        # Replies without text, of a role that has never given any, are as good as refused.
+        useless = call.refused or (not (call.text or call.outcome) and not self.store.has_text(call.role, call.model))
+        refused_before = useless and self.store.get(key, of_run=True) is None
         return None if call.transient or refused_before else call
 
     def _note(self, asked: Asked) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.retrieval import Document, Encoders, build_index
@@ -32,6 +34,10 @@ class EpisodicIndex:
         self.retriever = retriever
         joined = [("\n".join(texts),) for texts in keys] if one_vector else keys
         self._index = build_index(episodic_documents(conversation, joined), retriever, encoders)
+
+    def expect(self, questions: Sequence[str]) -> None:
+        """Prepare for questions that are to come."""
+        self._index.expect(questions)
 
     def search(self, question: str, k: int) -> list[Pair]:
         """Return the `k` pairs whose keys match the question best, best first."""

@@ -393,6 +393,8 @@ class Light(SharedReading):
 
     def recall_all(self, questions: Sequence[str]) -> list[RetrievedContext | ModelError]:
         """Recall for every question, in order, with all filter calls at once; a failed call fails its question."""
+        if self.settings.use_retrieval:
+            self._reading().index.expect(questions)
         ranked = {question: self._ranked(question) for question in questions}
         found = {question: pairs for question, pairs in ranked.items() if not isinstance(pairs, ModelError)}
         asked = [question for question, pairs in found.items() if self._needs_filter(pairs)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
-from beamlib.data.conversations import Conversation, Pair
+from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.errors import UserError
-from beamlib.llm.model import Model
+from beamlib.llm.model import Model, ModelError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut
 from beamlib.memory.declared import DeclaredMemory, Given
 from beamlib.memory.protocol import RetrievedContext, passage
@@ -101,6 +102,11 @@ class Rag(DeclaredMemory):
     def search(self, question: str, k: int) -> list[Pair]:
         """Return the pairs of the `k` best documents, best first (repeated if the index has copies)."""
         return [self._documents[hit.owner] for hit in self._index.search(question, k)]
+
+    def recall_probes(self, probes: Sequence[Probe]) -> list[RetrievedContext | ModelError]:
+        """Recall for each question, all of which an endpoint embeds together."""
+        self._index.expect([probe.question for probe in probes])
+        return super().recall_probes(probes)
 
     def recall(self, question: str) -> RetrievedContext:
         """Return the `k` best pairs in rank order, each whole; the last are dropped if the window is too small."""

@@ -250,7 +250,11 @@ def results(evaluation: Evaluation) -> Results:
         recalls=recalls,
         partial=long_frame(partial),
         noted=long_frame(noted),
-        footer=_with_note(footer_of(manifests, scores, parameters.judging.protocol, losses), evaluation.truncation),
+        footer=_with_notes(
+            footer_of(manifests, scores, parameters.judging.protocol, losses),
+            evaluation.truncation,
+            evaluation.answerers,
+        ),
         evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )
 
@@ -353,8 +357,8 @@ def footer_of(
     )
 
 
-def _with_note(footer: Footer, note: str) -> Footer:
-    return replace(footer, memories=(*footer.memories, note)) if note else footer
+def _with_notes(footer: Footer, *notes: str) -> Footer:
+    return replace(footer, memories=(*footer.memories, *filter(None, notes)))
 
 
 def _of_probe(records: Sequence[_Record], probe: Probe) -> _Record:

@@ -57,6 +57,9 @@ class Index:
         """Score every owner."""
         raise NotImplementedError
 
+    def expect(self, queries: Sequence[str]) -> None:
+        """Prepare for queries that are to come, where it is cheaper to do so for all at once."""
+
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the `k` best owners, best first."""
         return best_hits(self.scores(query), k, self._ties)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from beamlib.llm.model import ModelError
 
 if TYPE_CHECKING:
     from model2vec import StaticModel
@@ -43,6 +46,20 @@ class Encoder(Protocol):
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Encode `texts` as an array (len(texts), dim) with rows of length 1, or 0 for a text without known token."""
         ...
+
+
+def encode_query(encoder: Encoder, query: str) -> NDArray[np.float32]:
+    """Encode a text that is searched for, which some encoders treat otherwise than those that are searched in."""
+    vectors: NDArray[np.float32] = getattr(encoder, "encode_queries", encoder.encode)([query])
+    return np.asarray(vectors[0])
+
+
+def expect_queries(encoder: Encoder, queries: Sequence[str]) -> None:
+    """Encode queries that are to come in one go where each would be a request; one that fails then fails on its own."""
+    own = getattr(encoder, "encode_queries", None)
+    if own:
+        with suppress(ModelError):
+            own(queries)
 
 
 class StaticEncoder:

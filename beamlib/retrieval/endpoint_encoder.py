@@ -20,6 +20,7 @@ class EndpointEncoder:
         self.name = model.name
         self._model = model
         self._dim = 0
+        self._queries: dict[str, NDArray[np.float32]] = {}
 
     @property
     def dim(self) -> int:
@@ -28,8 +29,20 @@ class EndpointEncoder:
             self.encode(["width"])
         return self._dim
 
+    def encode_queries(self, queries: Sequence[str]) -> NDArray[np.float32]:
+        """Encode texts that are searched for; all questions of a conversation at once share requests."""
+        new = [query for query in dict.fromkeys(queries) if query not in self._queries]
+        self._queries.update(zip(new, self._encode(new, query=True) if new else (), strict=True))
+        return np.stack([self._queries[query] for query in queries])
+
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode `texts` as float32 (len(texts), dim), rows of length 1; 0 for a text of white space, never sent."""
+        """Encode texts that are searched in, as float32 (len(texts), dim), rows of length 1.
+
+        A text of white space has a row of zeros and is never sent.
+        """
+        return self._encode(texts)
+
+    def _encode(self, texts: Sequence[str], *, query: bool = False) -> NDArray[np.float32]:
         rows: dict[str, list[int]] = {}
         for row, text in enumerate(texts):
             if text.strip():
@@ -38,7 +51,7 @@ class EndpointEncoder:
         vectors: NDArray[np.float32] | None = None
         for start in range(0, len(distinct), _AT_ONCE):
             part = distinct[start : start + _AT_ONCE]
-            replies = complete_all(self._model, [embedding_prompt(text) for text in part])
+            replies = complete_all(self._model, [embedding_prompt(text, query=query) for text in part])
             for text, reply in zip(part, replies, strict=True):
                 vector = read_vector(reply)
                 self._dim = self._dim or vector.size

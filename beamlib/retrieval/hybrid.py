@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from beamlib.retrieval.base import Document, Index, Scores, standardised, tie_order
-from beamlib.retrieval.encoder import Encoder
+from beamlib.retrieval.encoder import Encoder, encode_query, expect_queries
 from beamlib.retrieval.sparse import tokenize
 from beamlib.text import split_sentences
 
@@ -143,6 +143,10 @@ class HybridIndex(Index):
         neighbours = term_counts([list(pairwise(terms)) for terms in joined], self._pairs)
         self._word_pairs = TermScores(bm25(neighbours, k1=1.2, b=0.5))
 
+    def expect(self, queries: Sequence[str]) -> None:
+        """Encode `queries` at once where an endpoint encodes."""
+        expect_queries(self._encoder, queries)
+
     def signals(self, query: str) -> dict[str, Scores]:
         """Compute each signal, standardised over the documents.
 
@@ -158,7 +162,7 @@ class HybridIndex(Index):
           standing instruction, or a preference; 0 for documents without one.
         """
         words = tokenize([query])[0]
-        vector = self._encoder.encode([query])[0]
+        vector = encode_query(self._encoder, query)
         query_terms = Counter(self._terms.known(words))
         lines_cosine = self._line_vectors @ vector
         lines_covered = self._covered(words)

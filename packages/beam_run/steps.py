@@ -169,8 +169,7 @@ def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
             examples[shorten(str(scores.loc[scores["unscored"] != "", "unscored"].iloc[0]), 300)] = None
             yield f"{name}: {sum(reasons.values()):,} of {len(scores):,} unscored ({why})"
     yield from (f"unscored, for example: {example}" for example in list(examples)[:3])
-    if evaluated.truncation:
-        yield evaluated.truncation
+    yield from filter(None, (evaluated.truncation, evaluated.answerers))
 
 
 def _notebooks_of(planned: RunPlan) -> list[Work]:

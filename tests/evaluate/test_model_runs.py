@@ -492,7 +492,7 @@ def test_an_endpoint_that_dies_ends_the_run_with_one_sentence(repo_root: Path, t
     _, said = process.communicate(timeout=60)
     assert process.returncode == 2
     last = said.strip().splitlines()[-1]
-    assert last.startswith("beamlib: ") and server.base_url in last and "the same command continues" in last
+    assert last.startswith("beamlib: ") and server.base_url in last and "the same command goes on" in last
     assert "Traceback" not in said and "resource_tracker" not in said
     with ScriptedServer(steady_reply, port=server.port) as again:
         evaluate(parameters(repo_root, tmp_path / "run", models), ARMS, quiet=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from beamlib.llm.embedding_model import EMBED, EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, Embedding
 from beamlib.llm.model import ModelError
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
+from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.endpoint_encoder import EndpointEncoder
 from scripted_server import Answer, ScriptedServer, error_body, vectors
 
@@ -156,6 +158,29 @@ def test_vectors_of_another_width_than_before_or_than_stated_fail(tmp_path: Path
             encoder.encode(["question"])
         with pytest.raises(ModelError, match="a vector of 32 numbers where others have 16"):
             EndpointEncoder(stored(server, store, dimensions=16)).encode(["other"])
+
+
+def test_a_slow_server_gets_half_as_many_texts_down_to_one(tmp_path: Path) -> None:
+    def embed(body: dict[str, Any]) -> Reply:
+        if len(body["input"]) > 2:
+            time.sleep(0.5)  # holds the server's loop, as one that computes
+        return vectors(body)
+
+    with ScriptedServer(embed=embed) as server, CallStore(tmp_path / "calls.sqlite") as store:
+        encoded = EndpointEncoder(stored(server, store, timeout=0.4)).encode([f"text {n}" for n in range(9)])
+    assert encoded.any(axis=1).all()
+    assert [len(sent) for sent in texts_of(server)][:4] == [9, 5, 3, 2]
+
+
+def test_queries_have_a_prefix_of_their_own_share_requests_and_are_kept(tmp_path: Path) -> None:
+    prefixes = {"query_prefix": "query: ", "passage_prefix": "passage: "}
+    with ScriptedServer() as server, CallStore(tmp_path / "calls.sqlite") as store:
+        encoder = EndpointEncoder(stored(server, store, **prefixes))
+        index = DenseIndex([("tea",), ("milk",)], encoder)
+        index.expect(["What tea?", "What milk?"])
+        for query in ("What tea?", "What milk?"):
+            assert set(index.scores(query)) != {-1.0}
+    assert texts_of(server) == [["passage: tea", "passage: milk"], ["query: What tea?", "query: What milk?"]]
 
 
 def test_a_refusal_that_is_not_about_length_concerns_its_text_alone(tmp_path: Path) -> None:

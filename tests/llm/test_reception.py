@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamlib.errors import UserError
+from beamlib.llm.call_store import CallStore
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.faults import Asker, RetryableError
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, attempt_all
 from beamlib.llm.reception import ALIKE, Reception, Terms, likeness
 from beamlib.llm.retrying import RetryingModel
+from beamlib.llm.stored_model import StoredModel
 from scripted_server import Answer, ScriptedServer, completion, error_body
 
 KEY = "sk-invented-0123456789"
@@ -112,6 +115,19 @@ def test_replies_without_text_end_the_run(reply: Callable[[dict[str, Any]], Answ
         with pytest.raises(UserError, match=r"without text.*5 different requests.*enable_thinking"):
             attempt_all(RetryingModel(model(server, concurrency=1)), prompts(40))
         assert len(server.requests) <= 2 * ALIKE
+
+
+def test_a_run_that_ended_for_empty_replies_goes_on_once_the_server_is_mended(tmp_path: Path) -> None:
+    def ask(run_id: str) -> list[Completion | ModelError]:
+        with CallStore(tmp_path / "1.sqlite", run_id=run_id) as store:
+            names = {"role": "reader", "conversation": "1", "command": "again"}
+            return attempt_all(RetryingModel(StoredModel(model(server), store, "record", **names)), prompts(9))
+
+    with ScriptedServer(thoughts_only) as server:
+        with pytest.raises(UserError):
+            ask("first")
+        server.reply = lambda body: "Tea."
+        assert [reply.text for reply in ask("second") if isinstance(reply, Completion)] == ["Tea."] * 9
 
 
 def test_prompts_whose_reply_may_be_empty_go_on() -> None:
