@@ -138,7 +138,7 @@ def _alike_lines(alike: Counter[tuple[str, str]], questions: int) -> Iterator[st
         if equal:
             yield (
                 f"{first} and {second} show the reader the same context at about {equal} of {questions} questions "
-                f"({equal / questions:.0%}): no more pairs fit, or there are none, and scores cannot tell them apart. A "
+                f"({equal / questions:.0%}): no more pairs fit, or there are none; scores cannot tell them apart. A "
                 "larger reader window may (docs/running.md)."
             )
 
