@@ -170,6 +170,16 @@ class RunParameters(BaseModel):
         return value
 
     @property
+    def own_memories(self) -> tuple[str, ...]:
+        """The memories of `own_memory`, one by one."""
+        return listed_memories(self.own_memory)
+
+    @property
+    def own_name(self) -> str | None:
+        """The name that a memory in a file has told, as `own_memory` states it."""
+        return told_name(self.own_memory)
+
+    @property
     def flags(self) -> frozenset[str]:
         """The released behaviours that are on."""
         return self.context.flags

@@ -40,6 +40,12 @@ def _bounds(rule: object) -> list[tuple[str, object]]:
     ]
 
 
+def _source(field: FieldInfo) -> str:
+    """Where a usual value is from, of the settings that say it."""
+    extra = field.json_schema_extra
+    return str(extra.get("source", "")) if isinstance(extra, dict) else ""
+
+
 def reference() -> str:
     """Return the text of docs/parameters.md."""
     base, notes = load_parameters(PARAMS / BASE), dict(_NOTE.findall((PARAMS / BASE).read_text()))
@@ -63,7 +69,7 @@ def reference() -> str:
                 f"`{base[name]!r}`",
                 _allowed(FIELDS[name]),
                 FIELDS[name].description,
-                notes.get(name, ""),
+                notes.get(name) or _source(FIELDS[name]),
             )
             lines.append("| " + " | ".join(str(cell).replace("|", "/") for cell in cells) + " |")
         lines.append("")

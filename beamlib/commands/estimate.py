@@ -16,7 +16,6 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beamlib.commands.adapter_calls import call_rule, count_adapters
 from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
 from beamlib.commands.dry_run import (
     CallStep,
@@ -27,6 +26,7 @@ from beamlib.commands.dry_run import (
     StepCalls,
     output_basis,
 )
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions
@@ -36,12 +36,14 @@ from beamlib.evaluate.run import plan_run
 from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan
 from beamlib.files import read_json, write_json
-from beamlib.llm.client import EndpointModel
+from beamlib.llm.client import EndpointModel, forwarded_step
 from beamlib.llm.embedding_model import EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
+from beamlib.memory.declared import kind_of
+from beamlib.memory.outside import CallRule, Own
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.run import Run
@@ -62,7 +64,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     """Rehearse what is pending in a plan, of any task, with models that call nobody.
 
     The user's own memory is rehearsed as if it recalled like BM25; calls of its own code are not included. Calls of an
-    adapter are counted by a rule (`beamlib.commands.adapter_calls`).
+    adapter are counted by a rule (`count_adapters`).
     """
     task, run = plan.task, plan.run
     label = task.name or run.size
@@ -138,8 +140,8 @@ def _alike_lines(alike: Counter[tuple[str, str]], questions: int) -> Iterator[st
         if equal:
             yield (
                 f"{first} and {second} show the reader the same context at about {equal} of {questions} questions "
-                f"({equal / questions:.0%}): no more pairs fit, or there are none; scores cannot tell them apart. A "
-                "larger reader window may (docs/running.md)."
+                f"({equal / questions:.0%}): no more pairs fit, or there are none, and scores cannot tell them apart. "
+                "A larger reader window may (docs/models-file.md)."
             )
 
 
@@ -165,6 +167,47 @@ def rehearsed_roster(
         if isinstance(embedding := roles.get(EMBEDDING), Embedding):
             encoder = EstimatingEmbedding(EmbeddingModel(EMBEDDING, embedding), rehearsal)
         yield model_roles(models, embedding=encoder), rehearsal.tally
+
+
+def call_rule(arm: Arm) -> CallRule | None:
+    """Return the rule by which the calls of an arm are counted, None where there is none."""
+    kind = kind_of(arm.target)
+    return kind.rule if issubclass(kind, Own) else None
+
+
+def count_adapters(
+    tally: CallTally,
+    arms: tuple[Arm, ...],
+    conversation: Conversation,
+    questions: int,
+    parameters: Run,
+    expected: Mapping[CallStep, float],
+) -> None:
+    """Add to `tally` what those of `arms` that are adapters have still to call for a conversation and its questions."""
+    pairs, counter = len(conversation.pairs), parameters.counter
+    for arm in arms:
+        if (rule := call_rule(arm)) is None:
+            continue
+        text = sum(counter.count(message.content) for message in conversation)
+        # By step: calls, their input tokens, the output tokens of each.
+        wanted: dict[CallStep, tuple[int, int, float]] = {
+            ("memory", forwarded_step(arm.name, "chat/completions")): (
+                rule.calls * pairs, rule.calls * (pairs * rule.tokens + text), rule.output,
+            )
+        }  # fmt: skip
+        if EMBEDDING in parameters.endpoints:
+            requests = rule.vectors * pairs + questions
+            wanted[EMBEDDING, forwarded_step(arm.name, "embeddings")] = (requests, rule.vectors * text, 0)
+        held: Counter[CallStep] = Counter()
+        with CallStore(parameters.calls_folder() / f"{conversation.id}.sqlite", read_only=True) as store:
+            for totals in store.totals() if parameters.calls != "refresh" else ():
+                held[totals.role, totals.step] += totals.calls
+        for step, (calls, tokens, output) in wanted.items():
+            counts, there = tally[step], min(calls, held[step])
+            counts.held += there
+            counts.pending += calls - there
+            counts.input += tokens * (calls - there) // max(1, calls)
+            counts.output += (calls - there) * (expected.get(step, output) if output else 0)
 
 
 def build_estimate(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from beamlib.memory.declared import DeclaredMemory, kind_of, memories
 from beamlib.memory.outside import Own
-from beamlib.params import OWN_MEMORY, PLAIN_NAME, PROCESS, RunParameters, listed_memories, told_name
+from beamlib.params import OWN_MEMORY, PLAIN_NAME, PROCESS, RunParameters
 from beamlib.plugins import plugins
 from beamlib.settings import HYBRID_BEAM_REMOVED, RetrieverName
 
@@ -59,7 +59,8 @@ class Arm(BaseModel):
     def name(self) -> str:
         """Names the arm's folder and its column, for example `light-hybrid-k5-without-scratchpad`."""
         parts: list[str] = [self.memory]
-        if self.target is not None and kind_of(self.target).outside:
+        by_name = self.memory == Own.name and ":" not in (self.target or ":")  # known by records, if not here
+        if self.target is not None and (by_name or kind_of(self.target).outside):
             parts = [self.target]
         elif self.target is not None and self.target.startswith(PROCESS):
             parts = self.target.split(":")[:2]
@@ -113,7 +114,7 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
     def light(**changes: object) -> Arm:
         return memory_arm(base_memory(), parameters, **changes)
 
-    own, called = listed_memories(parameters.own_memory), told_name(parameters.own_memory)
+    own, called = parameters.own_memories, parameters.own_name
     return {
         "main": (
             *arms(lambda kind: kind.joins == "always" and not kind.ceiling),

@@ -12,10 +12,10 @@ from beamlib.llm.client import ROUTES, EndpointModel, ForwardingModel
 from beamlib.llm.embedding_model import EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, Embedding
 from beamlib.llm.model import Model, ModelRoles
+from beamlib.llm.prompts import prompts_in_force
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.memory.declared import named_memories
-from beamlib.params import listed_memories
 from beamlib.plugins import plugins
 from beamlib.run import READER_OF, ROLES, Run
 
@@ -32,7 +32,7 @@ def model_roles(
 
 def ensure_keys(run: Run, roles: Collection[str] = ()) -> None:
     """A `UserError` where the key of an endpoint, of one of `roles` if any are named, is not there."""
-    own = set(listed_memories(run.own_memory)) - set(named_memories(outside=False))
+    own = set(run.own_memories) - set(named_memories(outside=False))
     unused = "" if own or run.retrieval.encoder == EMBEDDING else EMBEDDING
     for role, endpoint in run.endpoints.items():
         if role in roles or not (roles or role == unused):
@@ -58,10 +58,22 @@ def open_models(
     `suite` is the benchmark that the conversation is of, BEAM where it is empty, and `command` the shell command that
     records its calls.
     """
-    roles = run.endpoints
-    if not roles:
-        yield ModelRoles.of(plugins().model())
+    if not run.endpoints:
+        with prompts_in_force(run.prompt_files):
+            yield ModelRoles.of(plugins().model())
         return
+    with (
+        prompts_in_force(run.prompt_files),
+        _open_endpoints(run, conversation, processes, run_id, suite, command) as found,
+    ):
+        yield found
+
+
+@contextmanager
+def _open_endpoints(
+    run: Run, conversation: str, processes: int, run_id: str, suite: str, command: str
+) -> Iterator[ModelRoles]:
+    roles = run.endpoints
     path = inside(run.calls_folder(suite), f"{conversation}.sqlite")
     command = command or run.recording_command
     opened = STORES.get()

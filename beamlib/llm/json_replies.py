@@ -24,7 +24,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from beamlib.llm.model import ModelError
-from beamlib.llm.prompts import static_texts
+from beamlib.llm.prompts import PromptFile, prompt_file, static_texts
 from beamlib.llm.thoughts import clean_reply
 
 Value = TypeVar("Value")
@@ -419,8 +419,8 @@ class _Form:
 
 
 @cache
-def _form_of(prompt_id: str) -> _Form:
-    shown = [found.value for part in static_texts(prompt_id) for found in found_json(part)]
+def _form_of(prompt: PromptFile) -> _Form:
+    shown = [found.value for part in static_texts(prompt) for found in found_json(part)]
     stand_ins: set[str] = set()
     for value in shown:
         leaves = list(_leaves(value))
@@ -431,15 +431,15 @@ def _form_of(prompt_id: str) -> _Form:
         part for value in shown for part in _within(value) if isinstance(part, dict) or any(True for _ in _texts(part))
     )
     values = tuple(value for value in [*shown, *inner] if any(True for _ in _leaves(value)))
-    return _Form(_words(" ".join(static_texts(prompt_id))), values, frozenset(stand_ins))
+    return _Form(_spaced(" ".join(static_texts(prompt))), values, frozenset(stand_ins))
 
 
 def _is_echo(found: FoundJson, prompt_id: str) -> bool:
-    form = _form_of(prompt_id)
+    form = _form_of(prompt_file(prompt_id))
     objects = (value for value in _within(found.value) if isinstance(value, dict))
     if any(value in form.values for value in [found.value, *objects]):
         return True
-    if not found.complete and _words(found.text) in form.text:
+    if not found.complete and _spaced(found.text) in form.text:
         return True
     said = [_words(text) for text in _texts(found.value)]
     return any(
@@ -448,8 +448,13 @@ def _is_echo(found: FoundJson, prompt_id: str) -> bool:
     )
 
 
-def _words(text: str) -> str:
+def _spaced(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+def _words(text: str) -> str:
+    """Return the words of a text; of one without words, its signs."""
+    return " ".join(re.findall(r"\w+", text.casefold())) or text.strip()
 
 
 def _within(value: Any) -> Iterator[Any]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -72,8 +73,25 @@ def prompt_ids() -> list[str]:
     return sorted(path.stem for path in PROMPTS.glob("*.md"))
 
 
+_IN_FORCE: list[Prompts] = []
+
+
+@contextmanager
+def prompts_in_force(prompts: Prompts) -> Iterator[None]:
+    """Have `prompt_file` return the prompts of a run, in this process, until the block ends."""
+    _IN_FORCE.append(prompts)
+    try:
+        yield
+    finally:
+        _IN_FORCE.remove(prompts)
+
+
 def prompt_file(prompt_id: str) -> PromptFile:
-    """Read `prompts/<prompt_id>.md`; a malformed file is a `UserError`."""
+    """Return a prompt of the run that this process works for, else read `prompts/<prompt_id>.md`."""
+    return _IN_FORCE[-1][prompt_id] if _IN_FORCE else _shipped(prompt_id)
+
+
+def _shipped(prompt_id: str) -> PromptFile:
     return _read(PROMPTS / f"{prompt_id}.md", None)
 
 
@@ -81,9 +99,9 @@ _INSERTED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 @cache
-def static_texts(prompt_id: str) -> tuple[str, ...]:
+def static_texts(prompt: PromptFile) -> tuple[str, ...]:
     """Return the texts of a prompt between the variables that it inserts: what every request with it has."""
-    return tuple(text for _, part in prompt_file(prompt_id).parts for text in _INSERTED.split(part))
+    return tuple(text for _, part in prompt.parts for text in _INSERTED.split(part))
 
 
 @dataclass(frozen=True)
@@ -97,7 +115,7 @@ class Prompts:
     def read(cls, folder: Path | None = None) -> Prompts:
         """Read the project's prompts, and those in `folder` in their place (`read_overrides`)."""
         overridden = read_overrides(folder) if folder is not None else {}
-        return cls({name: prompt_file(name) for name in prompt_ids()} | overridden, overridden)
+        return cls({name: _shipped(name) for name in prompt_ids()} | overridden, overridden)
 
     def __getitem__(self, prompt_id: str) -> PromptFile:
         return self.files[prompt_id]
@@ -131,7 +149,7 @@ def read_overrides(folder: Path) -> dict[str, PromptFile]:
     overridden = {}
     for path in paths:
         if path.suffix == ".md" and path.stem in known:
-            overridden[path.stem] = _read(path, prompt_file(path.stem))
+            overridden[path.stem] = _read(path, _shipped(path.stem))
         elif path.suffix.lower() == ".md" or path.stem.lower() in known:
             raise UserError(
                 f"{path}: no prompt has this file name; use one of {', '.join(f'{name}.md' for name in known)}."

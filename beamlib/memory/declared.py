@@ -5,7 +5,7 @@ place that a package registers (`beamlib.plugins.Plugins.memories`). Nothing els
 estimates, tables and the command line ask the class.
 
     class NewestSettings(MemorySettings):
-        newest_pairs: int = Field(3, ge=1, description="newest pairs that `newest` recalls")
+        newest_pairs: int = setting(3, "newest pairs that `newest` recalls", source="ours", ge=1)
 
     class Newest(DeclaredMemory):
         name = "newest"
@@ -25,12 +25,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from pydantic import Field
 
 from beamlib.data.conversations import Conversation, Probe
 from beamlib.errors import UserError
@@ -59,6 +61,18 @@ class MemorySettings(Section):
     """
 
     always_recorded: ClassVar[tuple[str, ...]] = ()
+
+
+def setting(usual: Any, meaning: str, *, source: str, **bounds: Any) -> Any:
+    """Declare a setting of a memory.
+
+    Args:
+        usual: Its usual value.
+        meaning: What it is, for docs/parameters.md and for error messages.
+        source: Where the usual value is from: a section of a paper, released code, or that it is ours.
+        bounds: `ge`, `gt`, `le`, `lt`, as for `pydantic.Field`.
+    """
+    return Field(usual, description=meaning, json_schema_extra={"source": source}, **bounds)
 
 
 @dataclass(frozen=True)
@@ -114,6 +128,8 @@ class DeclaredMemory:
     """Behaviours of the released code that change what it recalls."""
     prompts: ClassVar[tuple[str, ...]] = ()
     """The prompts that it renders."""
+    stand_in: ClassVar[Mapping[str, Callable[[Mapping[str, str]], str]]] = {}
+    """What the offline stand-in replies to prompts that it does not know, by id: a function of the variables."""
     roles: ClassVar[tuple[str, ...]] = ("reader",)
     """Who is called: the reader, and whom it calls itself."""
     code: ClassVar[tuple[str, ...]] = ()
@@ -161,7 +177,7 @@ class DeclaredMemory:
         raise NotImplementedError(f"{cls.__module__}.{cls.__name__} has no `build`")
 
     @classmethod
-    def open(cls, given: Given) -> AbstractContextManager[Any]:
+    def opened(cls, given: Given) -> AbstractContextManager[Any]:
         """Make an empty memory that ends with the block."""
         return nullcontext(cls.build(given))
 

@@ -159,10 +159,8 @@ def lines_of(reply: str) -> list[str]:
     raw_lines = (raw.strip() for raw in reply.splitlines())
     stripped = (_MARK.sub("", raw, count=1).strip() for raw in raw_lines if not _FENCE.fullmatch(raw))
     lines = [line for line in stripped if _WORD.search(line)]
-    return lines[1:] if lines and _is_preamble(lines[0]) else lines
-
-
-def _is_preamble(line: str) -> bool:
-    opening = _PREAMBLE.match(line)
-    before, colon, after = line.rpartition(":")
-    return bool(opening and colon and opening.end() <= len(before) and not re.search(r"\w", after))
+    if lines and (opening := _PREAMBLE.match(lines[0])):
+        before, colon, after = lines[0].rpartition(":")
+        if colon and opening.end() <= len(before) and not re.search(r"\w", after):
+            return lines[1:]
+    return lines

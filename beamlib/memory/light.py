@@ -19,7 +19,7 @@ from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut, passage_tokens
-from beamlib.memory.declared import Given, MemorySettings, SharedReading
+from beamlib.memory.declared import Given, MemorySettings, SharedReading, setting
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import keys_of_pairs, read_pairs
 from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, passage
@@ -53,15 +53,30 @@ class LightParameters(MemorySettings):
         "scratchpad_target",
     )  # fmt: skip
 
-    working_pairs: int = Field(4, ge=0, description="z of the paper: newest pairs in working memory")
-    episodic_share: float = Field(0.45, gt=0, lt=1, description="share of LIGHT's context for retrieved pairs")
-    working_share: float = Field(0.15, gt=0, lt=1, description="share of LIGHT's context for working memory")
-    scratchpad_threshold: int = Field(30_000, ge=100, description="tokens above which the scratchpad is compressed")
-    scratchpad_target: int = Field(15_000, ge=50, description="tokens it is compressed to")
-    chunk_percentile: float = Field(80.0, ge=0, le=100, description="distances above it cut the scratchpad into chunks")
-    chunk_buffer: int = Field(1, ge=0, description="sentences on either side that a distance is measured over")
-    filter: Literal["chunkwise", "batched"] = Field(
-        "chunkwise", description="noise filter: a call per chunk and question as in the paper, or a call per question"
+    working_pairs: int = setting(
+        4,
+        "z of the paper: newest pairs in working memory",
+        source="not given in the paper: about what the released budget let in",
+        ge=0,
+    )
+    episodic_share: float = setting(
+        0.45, "share of LIGHT's context for retrieved pairs", source="ours, no shares in the paper", gt=0, lt=1
+    )
+    working_share: float = setting(0.15, "share of LIGHT's context for working memory", source="ours", gt=0, lt=1)
+    scratchpad_threshold: int = setting(
+        30_000, "tokens above which the scratchpad is compressed", source="paper, section 3.2", ge=100
+    )
+    scratchpad_target: int = setting(15_000, "tokens it is compressed to", source="paper, section 3.2", ge=50)
+    chunk_percentile: float = setting(
+        80.0, "distances above it cut the scratchpad into chunks", source="released code", ge=0, le=100
+    )
+    chunk_buffer: int = setting(
+        1, "sentences on either side that a distance is measured over", source="released code", ge=0
+    )
+    filter: Literal["chunkwise", "batched"] = setting(
+        "chunkwise",
+        "noise filter: a call per chunk and question as in the paper, or a call per question",
+        source="paper, section 3.2",
     )
 
 

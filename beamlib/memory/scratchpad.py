@@ -124,29 +124,30 @@ class _Pad:
             self._compress(upto)
 
     def _compress(self, upto: str) -> None:
+        """Replace the notes by the compressor's until they are near the target, or cut the oldest."""
         for _ in range(COMPRESSION_ROUNDS):
             before = self.tokens
-            self._replace_by_reply(upto)
+            variables = {"notes": "\n".join(self.lines), "target_tokens": str(self.target)}
+            (reply,) = extract(self.model, [Prompt("scratchpad_compress", variables, about=upto)])
+            lines = [f"- {note}" for line in lines_of(reply) if (note := _close(line))]
+            if not lines:
+                raise ModelError(f"scratchpad_compress for {upto}: no note in the reply", Outcome.EMPTY)
+            self.lines, self.sizes = lines, [self.counter.count(line) for line in lines]
+            self.tokens = sum(self.sizes)
+            self.compressions += 1
             if self.tokens <= self.target * TARGET_SLACK:
                 return
             if self.tokens >= before:
                 break
         self._cut_oldest()
 
-    def _replace_by_reply(self, upto: str) -> None:
-        variables = {"notes": "\n".join(self.lines), "target_tokens": str(self.target)}
-        (reply,) = extract(self.model, [Prompt("scratchpad_compress", variables, about=upto)])
-        lines = [f"- {note}" for line in lines_of(reply) if (note := _close(line))]
-        if not lines:
-            raise ModelError(f"scratchpad_compress for {upto}: no note in the reply", Outcome.EMPTY)
-        self.lines = lines
-        self.sizes = [self.counter.count(line) for line in lines]
-        self.tokens = sum(self.sizes)
-        self.compressions += 1
-
     def _cut_oldest(self) -> None:
-        """Cut the lines about the oldest messages until the rest fits: a compressed pad is grouped by subject."""
-        by_age = sorted(range(len(self.lines)), key=lambda place: (_newest_message(self.lines[place]), place))
+        """Cut the lines about the oldest messages until the rest fits: a compressed pad is grouped by subject.
+
+        A line without a message in its headers (a compressor's heading) is older than all others.
+        """
+        newest = [max((last for _, last in _ranges(line)), default=-1) for line in self.lines]
+        by_age = sorted(range(len(self.lines)), key=lambda place: (newest[place], place))
         start = newest_that_fit([self.sizes[place] for place in by_age], self.target)
         if start == len(self.lines):  # one endless line
             start -= 1
@@ -213,9 +214,12 @@ def relevant_chunks(
         for chunk in chunks
         for question in distinct
     ]
-    replies = attempt_all(model, prompts)
-    if not exact:
-        replies = _ask_undecided_again(model, prompts, replies)
+    replies = list(attempt_all(model, prompts))
+    undecided = [] if exact else [place for place, reply in enumerate(replies) if _decision(reply) is None]
+    again = attempt_all(model, [prompts[place].again(UNDECIDED) for place in undecided])
+    for place, reply in zip(undecided, again, strict=True):
+        unclear = ModelError("the reply is not a clear yes or no", Outcome.UNREADABLE)
+        replies[place] = unclear if _decision(reply) is None else reply
     kept: dict[str, tuple[list[Chunk], int] | ModelError] = {}
     for place, question in enumerate(distinct):
         try:
@@ -311,19 +315,6 @@ def read_numbers(reply: str, count: int, *, cut: bool = False) -> frozenset[int]
     return frozenset(numbers)
 
 
-def _ask_undecided_again(
-    model: Model, prompts: Sequence[Prompt], replies: Sequence[Completion | ModelError]
-) -> list[Completion | ModelError]:
-    results = list(replies)
-    undecided = [place for place, reply in enumerate(replies) if _decision(reply) is None]
-    again = attempt_all(model, [prompts[place].again(UNDECIDED) for place in undecided])
-    for place, reply in zip(undecided, again, strict=True):
-        results[place] = reply
-        if _decision(reply) is None:
-            results[place] = ModelError("the reply is not a clear yes or no", Outcome.UNREADABLE)
-    return results
-
-
 def _decision(reply: Completion | ModelError) -> bool | None:
     """Return a reply's yes or no, None if it is unclear; an error counts as a no."""
     if isinstance(reply, ModelError):
@@ -358,11 +349,6 @@ def scratchpad_passages(
     texts = [chunk.text for chunk in shown]
     texts[0] = f"{_heading(start)}\n{texts[0]}"
     return [Passage(text, chunk.message_ids, "scratchpad") for text, chunk in zip(texts, shown, strict=True)], dropped
-
-
-def _newest_message(line: str) -> int:
-    """Return the newest message that a line's headers name, -1 without any (a compressor's heading)."""
-    return max((last for _, last in _ranges(line)), default=-1)
 
 
 def _heading(left_out: int) -> str:

@@ -74,14 +74,10 @@ def tie_order(texts: Sequence[str]) -> NDArray[np.int64]:
 
 def best_hits(scores: Scores, k: int, ties: NDArray[np.int64]) -> list[Hit]:
     """Return the `k` highest scores as hits, best first; `ties` orders those that are equal to six decimals."""
-    return first_hits(np.lexsort((ties, -np.round(scores, 6))).tolist(), scores, k)
-
-
-def first_hits(order: Sequence[int], scores: Scores, k: int) -> list[Hit]:
-    """Return the first `k` owners of `order` as hits."""
     if k < 1:
         raise UserError(f"k is {k}, but a search returns at least one pair; give a k of 1 or more.")
-    return [Hit(owner, float(scores[owner])) for owner in order[:k]]
+    order = np.lexsort((ties, -np.round(scores, 6)))[:k].tolist()
+    return [Hit(owner, float(scores[owner])) for owner in order]
 
 
 def standardised(scores: ArrayLike) -> NDArray[np.float64]:

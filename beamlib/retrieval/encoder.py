@@ -141,20 +141,17 @@ class _Words(dict[str, int]):
     def pieces(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the pieces of all texts in order, and where those of each text end (with a leading 0)."""
         numbered = [list(map(self.__getitem__, _WORD.findall(text))) for text in texts]
-        self._cut_new()
+        if self._new:
+            cut = self._model.tokenize(self._new)
+            self._ends = np.concatenate([self._ends, self._ends[-1] + np.cumsum([len(pieces) for pieces in cut])])
+            self._flat = np.concatenate([self._flat, np.array(list(chain.from_iterable(cut)), dtype=np.int32)])
+            self._new = []
         words_before = np.cumsum([0, *map(len, numbered)])
         words = np.fromiter(chain.from_iterable(numbered), dtype=np.int64, count=int(words_before[-1]))
         starts = self._ends[words]
         ends = np.concatenate([[0], np.cumsum(self._ends[words + 1] - starts)])
         places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], np.diff(ends))
         return ends[words_before], self._flat[places]
-
-    def _cut_new(self) -> None:
-        if self._new:
-            cut = self._model.tokenize(self._new)
-            self._ends = np.concatenate([self._ends, self._ends[-1] + np.cumsum([len(pieces) for pieces in cut])])
-            self._flat = np.concatenate([self._flat, np.array(list(chain.from_iterable(cut)), dtype=np.int32)])
-            self._new = []
 
 
 @cache

@@ -41,13 +41,11 @@ class EndpointEncoder:
             replies = complete_all(self._model, [embedding_prompt(text) for text in part])
             for text, reply in zip(part, replies, strict=True):
                 vector = read_vector(reply)
-                self._check_width(vector.size)
+                self._dim = self._dim or vector.size
+                if vector.size != self._dim:
+                    sizes = f"of {self._dim} and of {vector.size} numbers"
+                    raise ModelError(f"{self.name} gives vectors {sizes}", Outcome.UNREADABLE)
                 if vectors is None:
                     vectors = np.zeros((len(texts), self._dim), dtype=np.float32)
                 vectors[rows[text]] = vector / (np.linalg.norm(vector) or 1.0)
         return np.zeros((len(texts), self.dim), dtype=np.float32) if vectors is None else vectors
-
-    def _check_width(self, width: int) -> None:
-        self._dim = self._dim or width
-        if width != self._dim:
-            raise ModelError(f"{self.name} gives vectors of {self._dim} and of {width} numbers", Outcome.UNREADABLE)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from beam_memories.evolving.by_name import make
 from beam_memories.evolving.evolving_memory import EvolvingMemory
 from beamlib.data.conversations import Batch, Conversation, Message
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, memory_arm
-from beamlib.llm.model import Model
+from beamlib.llm.model import Model, ModelRoles
 from beamlib.memory.budget import RESERVE_TOKENS, fit_pairs, most_pairs
-from beamlib.memory.declared import kind_of, memories
+from beamlib.memory.declared import Given, kind_of, memories, memory_kind
 from beamlib.memory.protocol import Passage, RetrievedContext
-from beamlib.params import RunParameters, listed_memories
+from beamlib.params import RunParameters
 from beamlib.retrieval import Document, Encoders, Index, build_index
 from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter, split_sentences
@@ -72,14 +71,15 @@ def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:
     if kind.joins == "by target":
         if not parameters.own_memory:
             raise UserError("the memory own needs a class of your own; name it as file.py:Class in own_memory.")
-        return Arm(memory=memory, target=listed_memories(parameters.own_memory)[0])
+        return Arm(memory=memory, target=parameters.own_memories[0])
     return memory_arm(memory, parameters)
 
 
 def evolving_memory(memory: MemeMemory, model: Model, parameters: Run) -> EvolvingMemory:
     """A memory that keeps files, empty; `model` works inside it."""
-    window, counter = parameters.context.reader_window, parameters.counter
-    return make(memory, model, window, counter, k=parameters.retrieval.k, retriever=parameters.retrieval.retriever)
+    keeper = memory_kind(memory).build(Given(parameters, ModelRoles.of(model), parameters.counter))
+    assert isinstance(keeper, EvolvingMemory)
+    return keeper
 
 
 class SessionSearch:

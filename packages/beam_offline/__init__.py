@@ -19,9 +19,13 @@ from beam_offline.reader import CONTEXT_PARTS, answer
 from beamlib.llm.chat_turns import dialogue_tokens
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.llm.prompts import prompt_file, render
+from beamlib.memory.declared import memories
 from beamlib.text import TOKEN_COUNTER, WORDS, count_tokens
 
-_REPLIES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
+Reply = Callable[[Mapping[str, str]], str]
+"""Replies to a prompt by its variables."""
+
+_REPLIES: Final[Mapping[str, Reply]] = {
     "episodic_keys": episodic_keys,
     "scratchpad_notes": scratchpad_notes,
     "scratchpad_compress": scratchpad_compress,
@@ -45,6 +49,11 @@ def _frame_tokens(prompt_id: str, empty: frozenset[str]) -> int:
     return sum(count_tokens(message["content"]) for message in render(prompt_id, values))
 
 
+def declared_replies() -> Mapping[str, Reply]:
+    """Return the replies that memories bring with them for prompts of their own, by prompt."""
+    return {prompt: reply for kind in memories().values() for prompt, reply in kind.stand_in.items()}
+
+
 class OfflineModel:
     """A `Model` that replies by extraction, deterministically and at once."""
 
@@ -60,10 +69,11 @@ class OfflineModel:
         Raises:
             ModelError: The id is unknown, or a variable is missing.
         """
-        if prompt.id not in ANSWERED:
+        replies = _REPLIES if prompt.id in ANSWERED else declared_replies()
+        if prompt.id not in CONTEXT_PARTS and prompt.id not in replies:
             raise ModelError(f"the {OFFLINE_NAME}, has no reply to prompt '{prompt.id}'; it knows {sorted(ANSWERED)}")
         try:
-            text = answer(prompt) if prompt.id in CONTEXT_PARTS else _REPLIES[prompt.id](prompt.variables)
+            text = answer(prompt) if prompt.id in CONTEXT_PARTS else replies[prompt.id](prompt.variables)
         except KeyError as error:
             raise ModelError(f"prompt '{prompt.id}' needs the variable {error}; add it") from error
         empty = frozenset(name for name, value in prompt.variables.items() if not value)

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scripted_model import in_turn
-from told_sessions import TALKS, conversation_told, sessions_told
+from told_sessions import TALKS, conversation_told, make, sessions_told
 
-from beam_memories.evolving.by_name import make
 from beam_memories.evolving.dependencies import MASK
 from beamlib.llm.model import ModelError, Outcome
 

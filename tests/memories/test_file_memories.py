@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from scripted_model import Scripted, calls, in_turn
-from told_sessions import TALKS, conversation_told, session_of, sessions_told
+from told_sessions import TALKS, conversation_told, make, session_of, sessions_told
 
-from beam_memories.evolving.by_name import make
 from beam_memories.evolving.evolving_memory import EvolvingMemory, EvolvingSettings, SessionRead
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Message
@@ -128,11 +127,6 @@ def test_a_session_longer_than_the_models_window_is_read_in_parts(name: str) -> 
 def test_settings_that_cannot_be_are_one_sentence(settings: dict[str, int], said: str) -> None:
     with pytest.raises(UserError, match=said):
         EvolvingSettings(**settings)
-
-
-def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(UserError, match="'md' does not exist; choose one of md-flat, wiki, dependencies"):
-        make("md", OfflineModel())
 
 
 # MD-flat

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from beam_memories.evolving.evolving_memory import SessionRead
+from beam_memories.evolving.evolving_memory import EvolvingMemory, EvolvingSettings, SessionRead
 from beamlib.data.conversations import Batch, Conversation, Message, Seed, Turn
+from beamlib.llm.model import Model
+from beamlib.memory.declared import memory_kind
 
 TALKS = (
     (
@@ -28,6 +31,13 @@ TALKS = (
         "Please delete my badge code, QX-7714-B, from your memory.",
     ),
 )
+
+
+def make(name: str, model: Model, reader_window: int = 32_768, **settings: Any) -> EvolvingMemory:
+    """Create a memory for facts that change, empty; `settings` are those of `EvolvingSettings`."""
+    kind = memory_kind(name)
+    assert issubclass(kind, EvolvingMemory)
+    return kind(model, EvolvingSettings(reader_window, **settings))
 
 
 def session_of(number: int, talk: Sequence[str], first: int) -> SessionRead:

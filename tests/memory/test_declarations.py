@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,54 +12,26 @@ import pytest
 from pydantic import Field
 
 import beamlib
+from beam_offline import OfflineModel, declared_replies
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.run import BEAM, evaluate
 from beamlib.files import code_hash
+from beamlib.llm.model import ModelError, Prompt, run
 from beamlib.llm.prompts import prompt_ids
 from beamlib.memory import declared
 from beamlib.memory.declared import memories, memory_kind, named_memories
 from beamlib.memory.light import Light, LightParameters
 from beamlib.params import FIELDS, RunParameters, load_parameters
+from beamlib.places import ROOT
 from beamlib.plugins import plugins, register
 from beamlib.run import Run
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
-LATEST = '''
-from pydantic import Field
-
-from beamlib.memory.declared import DeclaredMemory, MemorySettings
-from beamlib.memory.protocol import RetrievedContext, passage
-
-
-class LatestSettings(MemorySettings):
-    """Settings of the memory `latest`."""
-
-    latest_pairs: int = Field(2, ge=1, le=9, description="newest pairs that the memory latest recalls")
-
-
-class Latest(DeclaredMemory):
-    """Recall the newest pairs."""
-
-    name = "latest"
-    uses = ("reader_window",)
-    own_settings = LatestSettings
-
-    def __init__(self, pairs):
-        self.count = pairs
-
-    @classmethod
-    def build(cls, given):
-        return cls(given["latest_pairs"])
-
-    def ingest(self, conversation):
-        self.pairs = conversation.pairs[-self.count:]
-
-    def recall(self, question):
-        return RetrievedContext.of([passage(pair) for pair in self.pairs])
-'''
+LATEST = re.findall(r"```python\n(.*?)```", (ROOT / "docs/own-memory.md").read_text(), re.DOTALL)[1]
+"""The memory `latest` of the documentation, with its setting `latest_pairs`."""
 
 
 @pytest.fixture
@@ -88,24 +61,24 @@ def arm_of(given: RunParameters) -> Arm:
 @pytest.mark.usefixtures("register_file")
 def test_a_memory_with_a_setting_is_one_file(repo_root: Path, tmp_path: Path) -> None:
     """It is an arm of Table 1 before the ceiling, its setting is a parameter, and its answers rest on it."""
-    assert "latest" in named_memories() and FIELDS["latest_pairs"].default == 2
+    assert "latest" in named_memories() and FIELDS["latest_pairs"].default == 3
     usual = parameters(repo_root, tmp_path / "usual")
     assert [arm.name for arm in experiments(usual)["main"]][-2:] == ["latest", "oracle"]
     made = evaluate(usual, [arm_of(usual)], quiet=True)
-    three = parameters(repo_root, tmp_path / "three", latest_pairs=3)
-    more = evaluate(three, [arm_of(three)], quiet=True)
+    four = parameters(repo_root, tmp_path / "four", latest_pairs=4)
+    more = evaluate(four, [arm_of(four)], quiet=True)
     shown = [{len(answer.message_ids) for answer in own.answers["latest"]} for own in (made, more)]
-    assert shown == [{4}, {6}]
+    assert shown == [{6}, {8}]
     assert "latest_pairs" not in BEAM.store(arm_of(usual), Run.of(usual)).fields["settings"]
-    assert BEAM.store(arm_of(three), Run.of(three)).fields["settings"]["latest_pairs"] == 3
-    keys = [BEAM.store(arm_of(one), Run.of(one)).fields["answers_key"] for one in (usual, three)]
+    assert BEAM.store(arm_of(four), Run.of(four)).fields["settings"]["latest_pairs"] == 4
+    keys = [BEAM.store(arm_of(one), Run.of(one)).fields["answers_key"] for one in (usual, four)]
     assert keys[0] != keys[1]
 
 
 @pytest.mark.usefixtures("register_file")
 def test_its_setting_is_checked_like_any_other(repo_root: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="parameter 'latest_pairs' is 10: Input should be less than or equal to 9"):
-        parameters(repo_root, tmp_path, latest_pairs=10)
+    with pytest.raises(UserError, match="parameter 'latest_pairs' is 51: Input should be less than or equal to 50"):
+        parameters(repo_root, tmp_path, latest_pairs=51)
     with pytest.raises(UserError, match="unknown parameter 'latest_pair'; the nearest known one is 'latest_pairs'"):
         parameters(repo_root, tmp_path, latest_pair=2)
 
@@ -122,7 +95,7 @@ def test_parameters_made_before_a_memory_is_registered_have_its_usual_setting(
 ) -> None:
     earlier = parameters(repo_root, tmp_path, own_memory="")
     request.getfixturevalue("register_file")
-    assert earlier["latest_pairs"] == 2 and earlier.flat()["latest_pairs"] == 2
+    assert earlier["latest_pairs"] == earlier.flat()["latest_pairs"] == 3
 
 
 class MoreOfLight(LightParameters):
@@ -163,7 +136,9 @@ def test_two_settings_of_one_name_are_refused(register_file: Path) -> None:
 
 
 def test_a_setting_without_a_usual_value_is_refused(register_file: Path) -> None:
-    (register_file / "bare_memory.py").write_text(LATEST.replace('"latest"', '"bare"').replace("Field(2, ", "Field("))
+    (register_file / "bare_memory.py").write_text(
+        LATEST.replace('"latest"', '"bare"').replace("setting(3, ", "setting(..., ")
+    )
     register(replace(plugins(), memories=(*plugins().memories, "bare_memory")))
     with pytest.raises(UserError, match="bare_memory: the setting 'latest_pairs' has no usual value; give a default"):
         memories()
@@ -179,5 +154,16 @@ def test_what_a_memory_declares_is_there(name: str) -> None:
     """Its settings are parameters, its prompts files, its modules importable."""
     kind = memory_kind(name)
     assert set(kind.settings_names()) <= set(FIELDS)
+    own = kind.own_settings.model_fields.values()
+    assert all(isinstance(field.json_schema_extra, dict) and field.json_schema_extra["source"] for field in own)
     assert set(kind.prompts) <= set(prompt_ids())
     assert code_hash(kind.code_names())
+
+
+def test_the_stand_in_replies_as_a_memory_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt of a memory's own needs no line in the stand-in."""
+    prompt = Prompt("titles", {}, about="a test")
+    with pytest.raises(ModelError, match="has no reply to prompt 'titles'"):
+        run(OfflineModel().complete(prompt))
+    monkeypatch.setattr(Light, "stand_in", {"titles": lambda variables: f"{len(variables)} variables"})
+    assert declared_replies()["titles"]({}) == "0 variables"

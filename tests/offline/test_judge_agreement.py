@@ -20,7 +20,8 @@ import pytest
 
 from beam_offline.judge import judge
 from beam_offline.judge.features import WEIGHTS
-from beamlib.evaluate import arm_folder, run_store
+from beamlib.evaluate import run_store
+from beamlib.evaluate.run import JUDGE_CODE
 from beamlib.files import _files_of
 
 
@@ -88,8 +89,7 @@ def test_the_measured_error_is_shipped() -> None:
 
 def test_judgements_rest_on_the_judge_and_answers_do_not() -> None:
     judging, answering = (
-        {file for name in names for file in _files_of(name)}
-        for names in (arm_folder._JUDGE_CODE, run_store.ANSWER_CODE)
+        {file for name in names for file in _files_of(name)} for names in (JUDGE_CODE, run_store.ANSWER_CODE)
     )
     own = {file for file in WEIGHTS.parent.iterdir() if file.is_file()}
     assert WEIGHTS in own and own <= judging and not own & answering

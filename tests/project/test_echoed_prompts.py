@@ -113,7 +113,7 @@ def used(prompt_id: str, reply: str) -> object:
 
 def forms(prompt_id: str) -> Iterator[str]:
     """Yield what a prompt shows as JSON, whole, from its start to everywhere, and with other literals in place."""
-    for part in static_texts(prompt_id):
+    for part in static_texts(prompt_file(prompt_id)):
         for found in found_json(part):
             if len(found.text.split()) > 1:
                 yield from (found.text[:end] for end in range(2, len(found.text) + 1))
@@ -125,7 +125,7 @@ def parts(prompt_id: str) -> Iterator[str]:
     """Yield the rendered prompt, its own texts, and their paragraphs and lines that are more than a word or two."""
     prompt = Prompt(prompt_id, dict.fromkeys(prompt_file(prompt_id).variables, "12"))
     yield "\n\n".join(message["content"] for message in prompt.messages)
-    for text in static_texts(prompt_id):
+    for text in static_texts(prompt_file(prompt_id)):
         pieces = [text, *text.split("\n\n"), *text.split("\n"), *re.split(r"(?<=[.:]) ", text)]
         yield from (piece for piece in pieces if len(piece.strip("`*- ").split()) >= 4)
 
@@ -167,6 +167,7 @@ def test_a_prompt_that_is_repeated_in_whole_or_in_part_is_no_reply(prompt_id: st
         '{"score": "one", "reason": "met"}',
         '{"score": 1.0, "reason": "in detail, whether the criterion was met and why that earns this score"}',
         '{"score": 0.0, "reason": "In detail, whether the criterion was met"}',
+        '{"score": 0.0, "reason": "In detail: whether the criterion was met and why that earns this score."}',
         "{'score': 0.5, 'reason': 'in detail, whether the criterion was met and why that earns this score'}",
         '{"score": 1.0 or 0.5 or 0.0, "reason": "in detail"}\n{"score": 1.0, "reason": "met"}',
     ],

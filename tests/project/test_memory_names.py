@@ -15,8 +15,14 @@ OTHERS = frozenset({"none", "own", "imported", "oracle", "dependencies", "mem0"}
 """Names that are words of other things too: of a setting's value, an option, a published source, a field of a reply."""
 
 OF_THE_PAPER = {
-    "light": ("scoring/measured.py", "report/released.py", "report/results.py", "beam_memorycode/running.py"),
-    "rag": ("scoring/measured.py", "report/released.py", "beam_memorycode/running.py"),
+    "light": (
+        "evaluate/measuring.py",
+        "scoring/measured.py",
+        "report/released.py",
+        "report/results.py",
+        "beam_memorycode/running.py",
+    ),
+    "rag": ("evaluate/measuring.py", "scoring/measured.py", "report/released.py", "beam_memorycode/running.py"),
 }
 """Where measurements and setups of the paper are about a memory by name."""
 
