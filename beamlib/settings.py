@@ -54,7 +54,9 @@ class ContextSettings(Section):
         ge=0, le=MOST_TOKENS, description="tokens of a long-context reader; 0 for the backbone's own"
     )
     token_counter: Literal["auto", "regex-words", "cl100k"] = Field(description="counter of every token budget")
-    variant: Literal["paper", "released"] = Field(description="LIGHT and baselines as described, or as released")
+    variant: Literal["paper", "released", "released-2025-11", "released-2026"] = Field(
+        description="LIGHT and baselines as described, or as released, by commit (docs/released.md)"
+    )
     released: list[str] = Field(description="single behaviours of the released code, by name, on top of the variant")
 
     @field_validator("full_context_window")
@@ -76,7 +78,7 @@ class ContextSettings(Section):
     @property
     def flags(self) -> frozenset[str]:
         """The released behaviours that are on."""
-        return frozenset(RELEASED_FLAGS if self.variant == "released" else self.released)
+        return frozenset(self.released if self.variant == "paper" else RELEASED_FLAGS)
 
 
 class RetrievalSettings(Section):

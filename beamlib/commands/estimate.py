@@ -141,7 +141,7 @@ def _alike_lines(alike: Counter[tuple[str, str]], questions: int) -> Iterator[st
             yield (
                 f"{first} and {second} show the reader the same context at about {equal} of {questions} questions "
                 f"({equal / questions:.0%}): no more pairs fit, or there are none, and scores cannot tell them apart. "
-                "A larger reader window may (docs/running.md)."
+                "A larger reader window may (docs/models-file.md)."
             )
 
 

@@ -3,7 +3,7 @@
 A comparison is a sum of weighted averages of arms. Arms of one length are compared on the same conversations, lengths
 with each other as independent samples (Welch). Two tests must agree on a verdict: Student's t and, within a length, the
 sign-flip test, which no number of conversations below six can pass at 5 %. Errors are controlled by Holm's correction
-over the comparisons of a family; `benchmarks/reproduce_errors.py` simulates them.
+over the comparisons of a family; `tests/claims/test_reproducing.py` simulates them.
 """
 
 from __future__ import annotations

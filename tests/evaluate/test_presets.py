@@ -24,9 +24,10 @@ from beamlib.evaluate.beam_records import read_manifest
 from beamlib.evaluate.configuration import configuration_of, configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.stored_model import CallStore
-from beamlib.params import RunParameters, load_parameters
+from beamlib.params import RunParameters, load_parameters, usual_parameters
 from beamlib.report.footer import footer
 from beamlib.run import Run
+from beamlib.settings import RELEASED_FLAGS
 from commands import Call
 from scripted_server import ScriptedServer, body_text
 from steady_replies import steady_reply
@@ -251,3 +252,9 @@ def test_an_estimate_takes_the_preset(repo_root: Path, monkeypatch: pytest.Monke
     assert costs["longest"]["reader:full-context"].endswith(" of 131,072")
     refused = called(*command, "--set", "preset=paper")
     assert "--set preset: this parameter has an option of its own; give --preset" in refused.stderr
+
+
+@pytest.mark.parametrize("variant", ["released", "released-2025-11", "released-2026"])
+def test_every_name_of_the_released_code_switches_its_behaviours_on(variant: str) -> None:
+    assert usual_parameters("100K", variant=variant).flags == frozenset(RELEASED_FLAGS)
+    assert not usual_parameters("100K").flags

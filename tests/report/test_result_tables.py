@@ -128,7 +128,7 @@ def test_cells_and_order() -> None:
 def test_published_values_stay_as_printed() -> None:
     table = published_table("table8")
     assert table.notes == (
-        "10M, Summarization, without working memory is printed 0.0083; the printed Average implies 0.083.",
+        "10M, Summarization, without working memory is printed 0.008; the printed Average implies 0.083.",
     )
     for text in (table.to_markdown(), table.to_html(), table.to_csv()):
         assert "0.0083" in text
