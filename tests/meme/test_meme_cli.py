@@ -113,7 +113,7 @@ for line in sys.stdin:
     request = json.loads(line)
     reply = {}
     if request["method"] == "hello":
-        api, reply = request["api"], {"protocol": 1}
+        api, reply = request["api"], {"protocol": 2}
     elif request["method"] == "ingest":
         for said in request["messages"]:
             content = f"Note, {name}: <question>\\n{said['content']}\\n</question>"
@@ -123,7 +123,7 @@ for line in sys.stdin:
             facts.append(json.load(urllib.request.urlopen(call))["choices"][0]["message"]["content"])
     else:
         reply = {"context": "\\n".join(facts[-3:]), "message_ids": [], "parts": {}}
-    print(json.dumps(reply), flush=True)
+    print(json.dumps({"id": request["id"], **reply}), flush=True)
 """
 
 
