@@ -211,6 +211,69 @@ def study(
     print(table.to_text())
 
 
+@meme_app.command("trace")
+def trace(
+    data: Episodes,
+    episode: Annotated[str, typer.Option(help="Which episode, for example sw_033.")],
+    variant: VariantOption = "",
+    name: RunName = "default",
+    backbone: Annotated[str, typer.Option(help="Whose answers, of several readers.")] = "",
+) -> None:
+    """Trace what an episode's questions need through every memory of a run that is scored; nothing is called."""
+    from beam_meme.meme_tally import score_plan
+    from beam_meme.meme_traces import trace_figure, trace_table
+    from beam_meme.task import open_meme
+    from beamlib.commands.task_runs import TaskOptions, run_of
+    from beamlib.evaluate.runner import plan_scoring
+    from beamlib.places import ROOT
+    from beamlib.report.table import save_table
+
+    check_run_name(name)
+    task = open_meme(data, variant)
+    options = TaskOptions(data, ROOT / "runs" / name, variant=variant, calls="replay")
+    plan = plan_scoring(task, run_of(task, options), reader=backbone)
+    scored = score_plan(plan, data.name)
+    table = trace_table(scored, episode)
+    save_table(table, f"trace_{episode}", plan.folder / "scores")
+    trace_figure(scored, episode).savefig(plan.folder / "scores" / f"trace_{episode}.svg")
+    print(table.to_text())
+
+
+@meme_app.command("agreement")
+def agreement(
+    data: Episodes,
+    variant: VariantOption = "",
+    name: RunName = "default",
+    backbone: Annotated[str, typer.Option(help="Whose answers, of several readers.")] = "",
+    models: Models = None,
+    calls: Calls = "record",
+    max_cost: MaxCost = None,
+    yes: Yes = False,
+) -> None:
+    """Have another judge decide on the answers of a scored run, and print Cohen's kappa by task.
+
+    The judge is that of --models, else the stand-in. The verdicts of the run stay as they are.
+    """
+    from beam_meme.agreement import agreement_folder, compare_judges, count_answers
+    from beam_meme.task import open_meme
+    from beamlib.commands.task_runs import TaskOptions, run_of
+    from beamlib.llm.spending import guard_run, set_spending_limit
+    from beamlib.places import ROOT
+    from beamlib.report.table import save_table
+
+    set_spending_limit(max_cost)
+    check_run_name(name)
+    task, folder = open_meme(data, variant), ROOT / "runs" / name
+    on_file = run_of(task, TaskOptions(data, folder, variant=variant, calls="replay"))
+    other = run_of(task, TaskOptions(data, folder, variant=variant, calls=calls, models=str(models or ""), yes=yes))
+    if models and not yes and calls != "replay":
+        raise UserError(f"up to {count_answers(task, on_file, backbone):,} verdicts would be asked for: add --yes.")
+    with guard_run(folder, other.models_file, calls=other.calls):
+        table = compare_judges(task, on_file, other, backbone)
+    save_table(table, "judges", agreement_folder(task, on_file, backbone))
+    print(table.to_text())
+
+
 def add_to(app: typer.Typer, data: typer.Typer) -> None:
     """Add the commands to `beamlib`."""
     app.add_typer(meme_app, name="meme", rich_help_panel=BENCHMARKS)
