@@ -118,7 +118,10 @@ def optimise(
     variant: VariantOption = "",
     name: RunName = "default",
     prompt: Annotated[
-        str, typer.Option(help="answer, over the contexts of a run; or ingest, by which sessions are read.")
+        str,
+        typer.Option(
+            help="answer, over the contexts of a run; or md-flat-ingest, md-flat-retrieve, wiki-compile, wiki-retrieve."
+        ),
     ] = "answer",
     memory: Annotated[
         str, typer.Option(help="For answer: memory of the run whose contexts are answered from.")
@@ -126,7 +129,7 @@ def optimise(
     backbone: Annotated[str, typer.Option(help="Whose answers, of several readers.")] = "",
     steps: Annotated[int, typer.Option(min=1, help="Steps of SIMBA.")] = 4,
     candidates: Annotated[int, typer.Option(min=1, help="Prompts that are tried in a step.")] = 4,
-    batch: Annotated[int, typer.Option(min=1, help="Questions of a step; of ingest, episodes.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help="Questions of a step; of all but answer, episodes.")] = 16,
     share: Annotated[float, typer.Option(min=0, max=1, help="Share of episodes to train on.")] = 0.5,
     seed: Annotated[int, typer.Option(min=0, help="What the split and SIMBA draw from.")] = 42,
     calls: Calls = "record",

@@ -41,7 +41,7 @@ def trace_frame(scored: Scored, episode: str) -> pd.DataFrame:
                 continue
             failed = pair.stage(answer)
             place = FAILURE_STAGES.index(failed) if failed else -1
-            states = {
+            states: dict[str, str] = {
                 stage: _UNKNOWN if not failed or place < number else _LOST if place == number else _REACHED
                 for number, stage in enumerate(_STAGES)
             }

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from beam_meme.episode_files import write_episodes
-from beam_meme.optimising import Search, optimise_prompt, split_episodes
+from beam_meme.optimising import TARGETS, Search, optimise_prompt, split_episodes
 from beam_meme.task import Meme
 from beamlib.commands.task_runs import TaskOptions, run_command, run_of
 from beamlib.errors import UserError
+from beamlib.llm.prompts import prompt_file
 from scripted_server import ScriptedServer
 from small_episodes import LOADED
 from steady_replies import one_endpoint
@@ -110,8 +111,20 @@ def test_the_better_ingest_prompt_is_found_replayed_and_used(with_dspy: None, tm
 
 def test_what_cannot_be_optimised_is_refused(tmp_path: Path) -> None:
     parameters = run_of(TASK, TaskOptions(tmp_path / "nofiller.json", tmp_path / "run"))
-    with pytest.raises(UserError, match="--prompt: 'recall' cannot be optimised; choose one of answer, ingest"):
+    known = "choose one of answer, md-flat-ingest, md-flat-retrieve, wiki-compile, wiki-retrieve"
+    with pytest.raises(UserError, match=f"--prompt: 'recall' cannot be optimised; {known}"):
         optimise_prompt(TASK, parameters, "", Search(), tmp_path / "out", "recall")
+    for name in ("graphiti-nodes", "graphiti-edges", "graphiti-dedupe", "wiki-log"):  # of the paper's eight
+        with pytest.raises(UserError, match=f"--prompt: '{name}' cannot be optimised: .*; {known}"):
+            optimise_prompt(TASK, parameters, "", Search(), tmp_path / "out", name)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_instructions_end_before_the_first_variable(name: str) -> None:
+    prompt = prompt_file(TARGETS[name].prompt)
+    instructions, tag, rest = prompt.source.split("---\n", 2)[2].partition(TARGETS[name].tag)
+    assert tag and instructions.strip() and "{{" not in instructions
+    assert all(f"{{{{ {variable} }}}}" in rest for variable in prompt.variables)
 
 
 def test_training_and_test_episodes_are_disjoint() -> None:
