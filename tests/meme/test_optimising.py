@@ -134,3 +134,50 @@ def test_training_and_test_episodes_are_disjoint() -> None:
     assert split_episodes(names, 1.0, 1)[1]
     with pytest.raises(UserError, match="two episodes at least"):
         split_episodes(names[:1], 0.5, 42)
+
+
+def reply_reading(body: dict[str, Any]) -> str:
+    """Do as a memory's tools and choices ask, well if the prompt has the rule; the advice is for the one module."""
+    text = "\n".join(str(message["content"]) for message in body["messages"])
+    if "module_advice" in text:
+        step = next(
+            name for name in ("retrieve", "compile", "ingest") if f"Module {name}" in text or f'"{name}"' in text
+        )
+        return reply(body).replace('"self"', f'"{step}"')
+    lucky = RULE in text or body.get("seed", 0) % 2
+    if "[[ ## pages ## ]]" in text:
+        pages = ["page.md"] if lucky else []
+        return f"[[ ## pages ## ]]\n{json.dumps({'pages': pages})}\n[[ ## completed ## ]]"
+    if "[[ ## calls ## ]]" in text:
+        retrieving = "[[ ## question ## ]]" in text
+        write = {"tool": "append", "arguments": {"file": "page.md", "text": "right" if lucky else "wrong"}}
+        take = {"tool": "take", "arguments": {"lines": "1" if lucky else "2"}}
+        calls = [] if "Added" in text or "Taken" in text else [take if retrieving else write]
+        return f"[[ ## calls ## ]]\n{json.dumps({'calls': calls})}\n[[ ## completed ## ]]"
+    if "<context>" in text:
+        return "right" if re.search(r"<context>.*\bright\b.*</context>", text, re.DOTALL) else "wrong"
+    if "<answer>" in text:
+        return reply(body)
+    if "<entries>" in text or "<session>" in text:
+        lines = [{"tool": "append", "arguments": {"file": "page.md", "text": said}} for said in ("right", "wrong")]
+        return json.dumps({"calls": [] if "Added" in text else lines})
+    return json.dumps({"pages": ["page.md"]})
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name not in ("answer", "md-flat-ingest")])
+def test_every_prompt_that_has_a_name_is_optimised_and_replayed(name: str, with_dspy: None, tmp_path: Path) -> None:
+    data = tmp_path / "nofiller.json"
+    write_episodes(data, LOADED)
+    with ScriptedServer(reply_reading) as server:
+        models = str(one_endpoint(server, tmp_path / "models.yaml"))
+        shared = {"models": models, "settings": {"workers": 1}, "quiet": True}
+        search = Search(steps=1, candidates=2, batch=2)
+        order = TaskOptions(data, tmp_path / "run", yes=True, **shared)  # type: ignore[arg-type]
+        path = optimise_prompt(TASK, run_of(TASK, order), "", search, tmp_path / "better", name)
+        asked = len(server.requests)
+        replayed = TaskOptions(data, tmp_path / "run", calls="replay", **shared)  # type: ignore[arg-type]
+        again = optimise_prompt(TASK, run_of(TASK, replayed), "", search, tmp_path / "again", name)
+        assert len(server.requests) == asked and server.repeated() == []
+    assert path.name == f"{TARGETS[name].prompt}.md" and again.read_bytes() == path.read_bytes()
+    step = f"[[ ## {TARGETS[name].output} ## ]]"
+    assert any(step in str(request) for request in server.requests)
