@@ -20,7 +20,7 @@ from beamlib.evaluate.task import Task, TaskPlan, arm_name, runs_outside
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
-from beamlib.memory.outside import Own
+from beamlib.memory.outside import Own, spread_k
 from beamlib.params import FIELDS, listed_memories, load_parameters
 from beamlib.places import PARAMS
 from beamlib.plugins import plugins
@@ -155,7 +155,7 @@ def run_of(task: Task, options: TaskOptions) -> Run:
         "prompts": str(options.prompts.absolute()) if options.prompts else "",
         **({"confirm_cost": True} if options.yes else {}),
     }
-    run = Run.of(load_parameters(PARAMS / "100k.yaml", **{**options.settings, **given}))
+    run = Run.of(load_parameters(PARAMS / "100k.yaml", **{**spread_k(options.settings), **given}))
     own = plugins().available_memories(run.own_memory, run.memory_timeout, run.models_file)
     return run.model_copy(update={"own_memory": own})
 

@@ -198,6 +198,9 @@ class Task(ABC):
             target = self.target(arm, parameters)
             name = own_arm(target, parameters.own_name).name
             memory_hash, notes = plugins().identify_memory(target)
+            settings |= settings_of(parameters, kind_of(target).settings_names())
+            if k := settings.get("adapter_k"):
+                notes = (*notes, f"{name}: K = {k}")
             settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings
 

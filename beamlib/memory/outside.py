@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from beamlib.memory.declared import DeclaredMemory, Given, Joins
+from pydantic import Field
+
+from beamlib.memory.declared import DeclaredMemory, Given, Joins, MemorySettings
 from beamlib.plugins import plugins
 
 
@@ -27,17 +30,38 @@ class CallRule:
     vectors: int
 
 
+class AdapterSettings(MemorySettings):
+    """What memory systems of others are asked with, where they are taken in by name."""
+
+    adapter_k: int = Field(
+        0,
+        ge=0,
+        description="entries that Mem0, Graphiti and LangMem recall; 0: the K of an option, else 20",
+    )
+
+
+def spread_k(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that options give, with a K that they give for systems of others, too."""
+    return {"adapter_k": settings["k"], **settings} if "k" in settings else dict(settings)
+
+
 class Own(DeclaredMemory):
     """A memory from outside this package, in a process of its own: a class in a file, or a command."""
 
     name = "own"
     order = 80
     joins: ClassVar[Joins] = "by target"
-    uses = ("full_context_window", "token_counter", "memory_timeout")
+    uses: ClassVar[tuple[str, ...]] = ("full_context_window", "token_counter", "memory_timeout")
+    own_settings: ClassVar[type[MemorySettings]] = AdapterSettings
     roles = ("reader", "memory")  # its own calls go to the role memory
     outside = True
     rule: ClassVar[CallRule | None] = None
     """What an estimate counts it by, if it is known."""
+
+    @classmethod
+    def settings_names(cls) -> tuple[str, ...]:
+        """Return what it uses: `adapter_k` reaches adapters alone, which use it."""
+        return cls.uses
 
     @classmethod
     def opened(cls, given: Given) -> AbstractContextManager[Any]:

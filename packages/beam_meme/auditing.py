@@ -128,14 +128,16 @@ async def tell_audited(drawn: Drawn, models: Mapping[str, Model]) -> AuditedEpis
     seeds = {fact: text for own in converted for fact, text in own.items()}
     complaints: dict[str, str] = {}
     counts: Counter[str] = Counter()
+    rejected: Counter[str] = Counter()
     for writing in _WRITINGS:
         sessions = await tell_sessions(drawn, _Directed(models["speaker"], seeds, complaints))
-        audits = await gather(_audit(drawn, session, seeds, models) for session in sessions)
+        audits = await gather(_audit(drawn, session, seeds, models, rejected[_spoken(session)]) for session in sessions)
         rejections = [rejection for own in audits for rejection in own]
         counts.update(rejection.check for rejection in rejections)
         if not rejections or any(rejection.check == UNVERIFIED for rejection in rejections):
             break
         complaints |= _complaints(drawn, rejections, writing)
+        rejected.update({_spoken(rejection.session) for rejection in rejections})
     untold = sum(not fact.verbatim for fact in drawn.facts) - len(seeds)
     return AuditedEpisode(sessions, dict(counts), untold, "; ".join(rejection.render() for rejection in rejections))
 
@@ -218,9 +220,12 @@ async def _third_person(drawn: Drawn, part: str, model: Model) -> dict[str, str]
 
 
 async def _audit(
-    drawn: Drawn, session: ToldSession, seeds: Mapping[str, str], models: Mapping[str, Model]
+    drawn: Drawn, session: ToldSession, seeds: Mapping[str, str], models: Mapping[str, Model], before: int = 0
 ) -> list[Rejection]:
-    """Check a session by rule, by annotation and by audit; the first of them that rejects it decides."""
+    """Check a session by rule, by annotation and by audit; the first of them that rejects it decides.
+
+    `before` is how often these very words were rejected: each writing is checked anew, not by its stored rejection.
+    """
     facts, lines = [drawn.facts[index] for index in session.places], list(session.places.values())
     numbers = range(1, len(facts) + 1)
 
@@ -236,14 +241,15 @@ async def _audit(
     ]
     if outside:
         return [Rejection(session, "person", fact) for fact in outside]
-    prompt = _check_prompt(ANNOTATION, drawn, session, seeds)
+    prompt = replace(_check_prompt(ANNOTATION, drawn, session, seeds), repeat=before)
     annotation = await _ask_json(models["detector"], prompt, Annotation, each_once)
     if isinstance(annotation, str):
         return [Rejection(session, UNVERIFIED, f"annotation {show(annotation)}")]
     misses = [facts[at - 1] for at in numbers if annotation.lines[str(at)] != lines[at - 1] + 1]
     if misses:
         return [Rejection(session, "annotation", fact) for fact in misses]
-    audit = await _ask_json(models["auditor"], _check_prompt(AUDIT, drawn, session, seeds), Audit, listed)
+    prompt = replace(_check_prompt(AUDIT, drawn, session, seeds), repeat=before)
+    audit = await _ask_json(models["auditor"], prompt, Audit, listed)
     if isinstance(audit, str):
         return [Rejection(session, UNVERIFIED, f"audit {show(audit)}")]
     return [
@@ -257,9 +263,12 @@ def _check_prompt(prompt_id: str, drawn: Drawn, session: ToldSession, seeds: Map
         fact = drawn.facts[index]
         text = seeds.get(fact.sentence, fact.sentence)
         facts.append(text if prompt_id == ANNOTATION else f"{_described(drawn, fact)}, line {line + 1}: {text}")
-    spoken = [f"{line.role.upper()}: {line.content}" for line in session.lines]
-    variables = {"facts": _numbered(facts), "session": _numbered(spoken)}
+    variables = {"facts": _numbered(facts), "session": _spoken(session)}
     return Prompt(prompt_id, variables, f"episode {drawn.id}, part {session.part}")
+
+
+def _spoken(session: ToldSession) -> str:
+    return _numbered(f"{line.role.upper()}: {line.content}" for line in session.lines)
 
 
 def _described(drawn: Drawn, fact: DrawnFact) -> str:

@@ -118,7 +118,10 @@ def optimise(
     variant: VariantOption = "",
     name: RunName = "default",
     prompt: Annotated[
-        str, typer.Option(help="answer, over the contexts of a run; or ingest, by which sessions are read.")
+        str,
+        typer.Option(
+            help="answer, over the contexts of a run; or md-flat-ingest, md-flat-retrieve, wiki-compile, wiki-retrieve."
+        ),
     ] = "answer",
     memory: Annotated[
         str, typer.Option(help="For answer: memory of the run whose contexts are answered from.")
@@ -126,7 +129,7 @@ def optimise(
     backbone: Annotated[str, typer.Option(help="Whose answers, of several readers.")] = "",
     steps: Annotated[int, typer.Option(min=1, help="Steps of SIMBA.")] = 4,
     candidates: Annotated[int, typer.Option(min=1, help="Prompts that are tried in a step.")] = 4,
-    batch: Annotated[int, typer.Option(min=1, help="Questions of a step; of ingest, episodes.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help="Questions of a step; of all but answer, episodes.")] = 16,
     share: Annotated[float, typer.Option(min=0, max=1, help="Share of episodes to train on.")] = 0.5,
     seed: Annotated[int, typer.Option(min=0, help="What the split and SIMBA draw from.")] = 42,
     calls: Calls = "record",
@@ -208,6 +211,69 @@ def study(
     save_table(table, "interventions", make_folder(folder / "study"))
     for figure, interventions in STUDY_FIGURES.items():
         study_figure(frame, interventions).savefig(folder / "study" / f"{figure}.svg")
+    print(table.to_text())
+
+
+@meme_app.command("trace")
+def trace(
+    data: Episodes,
+    episode: Annotated[str, typer.Option(help="Which episode, for example sw_033.")],
+    variant: VariantOption = "",
+    name: RunName = "default",
+    backbone: Annotated[str, typer.Option(help="Whose answers, of several readers.")] = "",
+) -> None:
+    """Trace what an episode's questions need through every memory of a run that is scored; nothing is called."""
+    from beam_meme.meme_tally import score_plan
+    from beam_meme.meme_traces import trace_figure, trace_table
+    from beam_meme.task import open_meme
+    from beamlib.commands.task_runs import TaskOptions, run_of
+    from beamlib.evaluate.runner import plan_scoring
+    from beamlib.places import ROOT
+    from beamlib.report.table import save_table
+
+    check_run_name(name)
+    task = open_meme(data, variant)
+    options = TaskOptions(data, ROOT / "runs" / name, variant=variant, calls="replay")
+    plan = plan_scoring(task, run_of(task, options), reader=backbone)
+    scored = score_plan(plan, data.name)
+    table = trace_table(scored, episode)
+    save_table(table, f"trace_{episode}", plan.folder / "scores")
+    trace_figure(scored, episode).savefig(plan.folder / "scores" / f"trace_{episode}.svg")
+    print(table.to_text())
+
+
+@meme_app.command("agreement")
+def agreement(
+    data: Episodes,
+    variant: VariantOption = "",
+    name: RunName = "default",
+    backbone: Annotated[str, typer.Option(help="Whose answers, of several readers.")] = "",
+    models: Models = None,
+    calls: Calls = "record",
+    max_cost: MaxCost = None,
+    yes: Yes = False,
+) -> None:
+    """Have another judge decide on the answers of a scored run, and print Cohen's kappa by task.
+
+    The judge is that of --models, else the stand-in. The verdicts of the run stay as they are.
+    """
+    from beam_meme.agreement import agreement_folder, compare_judges, count_answers
+    from beam_meme.task import open_meme
+    from beamlib.commands.task_runs import TaskOptions, run_of
+    from beamlib.llm.spending import guard_run, set_spending_limit
+    from beamlib.places import ROOT
+    from beamlib.report.table import save_table
+
+    set_spending_limit(max_cost)
+    check_run_name(name)
+    task, folder = open_meme(data, variant), ROOT / "runs" / name
+    on_file = run_of(task, TaskOptions(data, folder, variant=variant, calls="replay"))
+    other = run_of(task, TaskOptions(data, folder, variant=variant, calls=calls, models=str(models or ""), yes=yes))
+    if models and not yes and calls != "replay":
+        raise UserError(f"up to {count_answers(task, on_file, backbone):,} verdicts would be asked for: add --yes.")
+    with guard_run(folder, other.models_file, calls=other.calls):
+        table = compare_judges(task, on_file, other, backbone)
+    save_table(table, "judges", agreement_folder(task, on_file, backbone))
     print(table.to_text())
 
 

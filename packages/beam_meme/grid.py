@@ -28,6 +28,7 @@ from beamlib.evaluate.records import RUN, TaskManifest, read_task_manifest
 from beamlib.evaluate.task import reader_name
 from beamlib.files import make_folder, sha256, to_json
 from beamlib.llm.prompts import prompt_ids
+from beamlib.memory.declared import kind_of
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.table import Table
 from beamlib.run import Run
@@ -133,7 +134,9 @@ def _is_of(folder: Path, run: Run) -> bool:
         known = [name for name in manifest.prompts if name in prompt_ids()]
         same_models = all(identities.get(role) == model for role, model in shared.items())
         same_prompts = {name: manifest.prompts[name] for name in known} == run.prompt_files.hashes(known)
-        if not (same_models and same_prompts):
+        uses_k = "adapter_k" in kind_of(manifest.arm).settings_names()
+        same_k = not uses_k or manifest.settings.get("adapter_k", 0) == run["adapter_k"]
+        if not (same_models and same_prompts and same_k):
             return False
     return bool(manifests)
 
@@ -156,17 +159,19 @@ def study_frame(folder: Path) -> pd.DataFrame:
         if not (named := cell.fullmatch(variant_folder.parent.parent.name)):
             continue  # of a study with a longer name
         scores = pd.read_csv(path, comment="#")
-        for memory, own in scores.groupby("memory", sort=False):
+        for memory, shares in scores.groupby("memory", sort=False):
             manifest = read_task_manifest(variant_folder / str(memory) / RUN, TaskManifest)
+            own = manifest.settings
             inside, reader = manifest.models.get("memory", {}), manifest.models["reader"]
             values = {
-                "memory": memory, "k": manifest.settings.get("k", ""), "variant": manifest.settings["variant"],
+                "memory": memory, "k": next((own[name] for name in ("k", "adapter_k") if name in own), ""),
+                "variant": own["variant"],
                 "reader": (reader["model"], to_json(reader), f"{named[2]}, {manifest.reader}"),
                 "inside": (inside.get("model", ""), to_json(inside), named[2]),
                 "prompts": (named[3].partition(".")[0], to_json(manifest.prompts), named[3]),
                 "judge": manifest.judge, "run": named[1],
             }  # fmt: skip
-            rows += [{**values, **row} for row in own[["task", "real", "low", "high", "n"]].to_dict("records")]
+            rows += [{**values, **row} for row in shares[["task", "real", "low", "high", "n"]].to_dict("records")]
     columns = ["memory", *INTERVENTIONS, "run", "judge", "task", "real", "low", "high", "n"]
     frame = pd.DataFrame(rows, columns=columns)
     for name in ("reader", "inside", "prompts"):

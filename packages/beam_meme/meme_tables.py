@@ -202,12 +202,21 @@ def token_table(used: Mapping[str, Mapping[str, Usage]], episodes: Mapping[str, 
     return Table("MEME: tokens per episode", cells, footer, notes, groups=groups, csv=named, frame=named, basis=basis)
 
 
-def episode_cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]]], basis: Footer) -> Table:
+def episode_cost_table(
+    dollars: Mapping[str, Sequence[Mapping[str, float | None]]],
+    basis: Footer,
+    scored: Mapping[str, tuple[int, int]] | None = None,
+) -> Table:
     """Show what each memory cost in dollars, below what was published.
 
-    `dollars` has the costs of each episode by stage. The ratio is to the cheapest system of the same block that costs
-    anything.
+    Args:
+        dollars: The costs of each episode by stage.
+        scored: By memory, how many of its questions could be scored, and how many were asked. The ratio is to the
+            cheapest system of the same block that costs anything and has at least half of its questions scored: one
+            that failed is cheap because it stopped. It has no ratio.
     """
+    counts = {memory: (asked - done, asked) for memory, (done, asked) in (scored or {}).items()}
+    failed = {memory for memory, (missing, asked) in counts.items() if 2 * missing > asked}
     rows: list[tuple[str, str, list[float | None], float | None, float | None]] = []
     for row in _published():
         if row["inference_dollars"]:
@@ -218,10 +227,16 @@ def episode_cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]
         known = [part for part in means if part is not None]
         whole = sum(known) if len(known) == len(means) else None
         rows.append((OURS, memory, means, whole, None if whole is None else whole * len(episodes)))
-    cheapest = {
-        block: min((whole for own, _, _, whole, _ in rows if own == block and whole), default=None)
-        for block in (_PUBLISHED, OURS)
-    }
+    theirs = [whole for block, _, _, whole, _ in rows if block == _PUBLISHED and whole]
+    ours = [whole for block, memory, _, whole, _ in rows if block == OURS and whole and memory not in failed]
+    cheapest = {_PUBLISHED: min(theirs, default=None), OURS: min(ours, default=None)}
+
+    def ratio(block: str, system: str, whole: float | None) -> str:
+        missing, asked = counts.get(system, (0, 0)) if block == OURS else (0, 0)
+        least = None if block == OURS and system in failed else cheapest[block]
+        shown = f"{whole / least:.1f}" if whole and least else NOTHING
+        return f"{shown} ({missing} of {asked} unscored)" if missing else shown
+
     cells = pd.DataFrame(
         [
             (
@@ -229,7 +244,7 @@ def episode_cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]
                 system,
                 *(_dollars(part, NOTHING if block == _PUBLISHED else "unknown") for part in parts),
                 _dollars(whole),
-                f"{whole / least:.1f}" if whole and (least := cheapest[block]) else NOTHING,
+                ratio(block, system, whole),
                 _dollars(total, NOTHING if block == _PUBLISHED else "unknown"),
             )
             for block, system, parts, whole, total in rows
@@ -239,7 +254,8 @@ def episode_cost_table(dollars: Mapping[str, Sequence[Mapping[str, float | None]
     notes = (
         "US dollars per episode: by the prices of the models file and the tokens that endpoints report; unknown where "
         "the file has no price for a model that was called, or another model. Published: ingest holds maintenance.",
-        "Ratio: to the cheapest of the block. Answering holds retrieval. Vectors count where an endpoint makes them.",
+        "Ratio: to the cheapest of the block with at least half of its questions scored. Answering holds retrieval. "
+        "Vectors count where an endpoint makes them.",
     )
     return Table("MEME: costs", cells, tuple(basis.lines()), notes, csv=cells, frame=cells, basis=basis)
 

@@ -14,7 +14,7 @@ from beam_meme.episode_gold import LoadedEpisode, MemeTask
 from beam_meme.episode_results import CONTEXTS, EpisodeContexts, dollars_of, total_spent
 from beam_meme.episodes import message_places
 from beam_meme.meme_judge import MemeVerdict
-from beam_meme.meme_scoring import FailureStage, JudgedEpisode, StageEvidence, score_episodes, stage_of
+from beam_meme.meme_scoring import OVERALL, FailureStage, JudgedEpisode, StageEvidence, score_episodes, stage_of
 from beam_meme.meme_tables import episode_cost_table, kinds_table, meme_basis, results_table, stage_table, token_table
 from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.records import ANSWERS, JUDGEMENTS
@@ -88,6 +88,12 @@ class Scored:
         """Shares by memory, task and hop."""
         return score_episodes(self.judged)
 
+    @property
+    def scored(self) -> dict[str, tuple[int, int]]:
+        """By memory, how many questions after the change could be scored, and how many were asked."""
+        overall = self.scores[self.scores["task"] == OVERALL]
+        return {row["memory"]: (row["n"], row["n"] + row["unscored"]) for row in overall.to_dict("records")}
+
     @cached_property
     def stages(self) -> list[tuple[str, MemeTask, FailureStage]]:
         """Memory, task and stage of each."""
@@ -108,7 +114,7 @@ class Scored:
             "kinds": kinds_table(self.scores, self.basis),
             "stages": stage_table(self.stages, self.basis),
             "tokens": token_table(self.used, self.episodes, self.basis),
-            "costs": episode_cost_table(self.dollars, self.basis),
+            "costs": episode_cost_table(self.dollars, self.basis, self.scored),
         }
 
     def asked_about(self, question: str) -> list[AnsweredQuestion]:

@@ -22,6 +22,7 @@ from beam_meme.meme_memories import evolving_memory
 from beam_meme.task import Meme
 from beam_memories.evolving.evolving_memory import sessions_of
 from beam_memories.evolving.md_flat import INGEST, MdFlat
+from beam_memories.evolving.wiki import Wiki
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.runner import plan_scoring, plan_task
@@ -35,8 +36,38 @@ from beamlib.params import RunParameters
 from beamlib.run import Run
 
 ROUTE: Route = "chat/completions"
-_FILES = {"answer": (ANSWER_PROMPT, "<context>"), "ingest": (INGEST, "<date>")}
-"""Of what can be optimised: the prompt's id, and the tag that its instructions end before."""
+
+
+class _Target(NamedTuple):
+    """A prompt that can be optimised: its id, the tag that its instructions end before, and who works by it.
+
+    `step` names DSPy's module, `output` its output.
+    """
+
+    prompt: str
+    tag: str
+    memory: str = ""
+    step: str = ""
+    output: str = "calls"
+
+
+TARGETS = {
+    "answer": _Target(ANSWER_PROMPT, "<context>"),
+    "md-flat-ingest": _Target(INGEST, "<date>", MdFlat.name, "ingest"),
+    "md-flat-retrieve": _Target("file_memory_recall", "<question>", MdFlat.name, "retrieve"),
+    "wiki-compile": _Target("wiki_compile", "<index>", Wiki.name, "compile"),
+    "wiki-retrieve": _Target("wiki_choose", "<index>", Wiki.name, "retrieve", "pages"),
+}
+"""By name: the answer prompt, and of the paper's eight (Figures 26 to 28) those that this project has."""
+_ALIASES = {"ingest": "md-flat-ingest"}
+_IMPOSSIBLE = {
+    "wiki-log": "logging a session calls no model here",
+    **dict.fromkeys(
+        ("graphiti-nodes", "graphiti-edges", "graphiti-dedupe"),
+        "Graphiti's prompts are inside its package, and its adapter gives it none",
+    ),
+}
+"""The others of the eight, and why they cannot be optimised here."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +103,8 @@ def optimise_prompt(
     """Write the optimised prompt into the folder `out`, which `--prompts` takes, and the split beside it.
 
     Args:
-        memory: The memory of the run whose contexts are answered from. The ingest prompt is that of `MdFlat`.
-        which: The answer prompt, or the ingest prompt.
+        memory: The memory of the run whose contexts are answered from, for the answer prompt.
+        which: One of `TARGETS`.
 
     Returns:
         The path of the prompt; `<out>-split.json` names the episodes of both splits.
@@ -81,13 +112,16 @@ def optimise_prompt(
     Raises:
         UserError: DSPy is not installed, the run has no contexts of `memory`, or a call ended the search.
     """
-    if which not in _FILES:
-        raise UserError(f"--prompt: {which!r:.80} cannot be optimised; choose one of {', '.join(_FILES)}.")
+    which = _ALIASES.get(which, which)
+    if which not in TARGETS:
+        why = f": {_IMPOSSIBLE[which]}" if which in _IMPOSSIBLE else ""
+        raise UserError(f"--prompt: {which!r:.80} cannot be optimised{why}; choose one of {', '.join(TARGETS)}.")
     try:
         import dspy
     except ImportError:
         raise UserError("dspy is not installed; run: .venv/bin/pip install -e '.[dspy]'.") from None
-    name, tag = _FILES[which]
+    target = TARGETS[which]
+    name, tag = target.prompt, target.tag
     settings = Run.of(parameters)
     _, header, body = settings.prompt_files[name].source.split("---\n", 2)
     instructions, tag, rest = body.partition(tag)
@@ -96,7 +130,7 @@ def optimise_prompt(
         if which == "answer":
             program, split = _answering(task, parameters, memory, search, settings, roster)
         else:
-            program, split = _ingesting(task, parameters, search, settings, roster)
+            program, split = _reading(task, parameters, search, settings, roster, target)
         with dspy.context(lm=model, adapter=dspy.ChatAdapter()):
             simba = dspy.SIMBA(
                 metric=program.score, bsize=min(search.batch, len(program.examples)),
@@ -150,24 +184,28 @@ def _answering(
     return _Program(module, examples, score), split
 
 
-def _ingesting(
-    task: Meme, parameters: RunParameters, search: Search, settings: Run, roster: ModelRoles
+def _reading(
+    task: Meme, parameters: RunParameters, search: Search, settings: Run, roster: ModelRoles, target: _Target
 ) -> tuple[_Program, _Split]:
-    """An example is an episode: `MdFlat` reads its sessions, and its questions after the change are answered."""
+    """An example is an episode: the memory reads its sessions, and its questions after the change are answered."""
     import dspy
 
     units = plan_task(task, parameters, [], quiet=True).units
     split = split_episodes(list(units), search.share, search.seed)
+    tools = ["tools"] if target.output == "calls" else []
+    inputs = ", ".join([*tools, *settings.prompt_files[target.prompt].variables])
 
     class Reading(dspy.Module):  # type: ignore[misc]
         """Reads an episode by the varied instructions, and answers by the prompts as they are."""
 
         def __init__(self, instructions: str) -> None:
             super().__init__()
-            self.ingest = dspy.Predict(dspy.Signature("tools, date, session, done -> calls", instructions))
+            setattr(self, target.step, dspy.Predict(dspy.Signature(f"{inputs} -> {target.output}", instructions)))
 
         def forward(self, episode: str) -> Any:
-            return dspy.Prediction(answers=_read_and_answer(units[episode], self.ingest, settings, roster))
+            return dspy.Prediction(
+                answers=_read_and_answer(units[episode], target, getattr(self, target.step), settings, roster)
+            )
 
     def score(example: Any, prediction: Any, trace: object = None) -> float:
         answers = getattr(prediction, "answers", {})
@@ -176,9 +214,11 @@ def _ingesting(
     return _Program(Reading, [dspy.Example(episode=name).with_inputs("episode") for name in split[0]], score), split
 
 
-def _read_and_answer(unit: Unit, ingest: Any, settings: Run, roster: ModelRoles) -> dict[str, str | None]:
+def _read_and_answer(
+    unit: Unit, target: _Target, predictor: Any, settings: Run, roster: ModelRoles
+) -> dict[str, str | None]:
     """Read all sessions of an episode, then answer the questions after the change; None for a failed call."""
-    keeper = evolving_memory(MdFlat.name, _PredictedModel(roster.memory, ingest), settings)
+    keeper = evolving_memory(target.memory, _PredictedModel(roster.memory, target, predictor), settings)
     asked = unit.asked.rounds["after"]
     for session in sessions_of(episode_conversation(unit.asked, asked.sessions)):
         keeper.read_session(session)
@@ -191,7 +231,7 @@ def _read_and_answer(unit: Unit, ingest: Any, settings: Run, roster: ModelRoles)
         )
         for probe in probes_of(unit.asked, asked)
     ]
-    replies = attempt_all(roster.reader_of(MdFlat.name), prompts)
+    replies = attempt_all(roster.reader_of(target.memory), prompts)
     return {
         prompt.about: reply.text if isinstance(reply, Completion) else None
         for prompt, reply in zip(prompts, replies, strict=True)
@@ -199,10 +239,10 @@ def _read_and_answer(unit: Unit, ingest: Any, settings: Run, roster: ModelRoles)
 
 
 class _PredictedModel:
-    """Has DSPy's predictor reply to the ingest prompt, and the model of the role to every other."""
+    """Has DSPy's predictor reply to the prompt that is optimised, and the model of the role to every other."""
 
-    def __init__(self, model: Model, ingest: Any) -> None:
-        self._model, self._ingest = model, ingest
+    def __init__(self, model: Model, target: _Target, predictor: Any) -> None:
+        self._model, self._target, self._predictor = model, target, predictor
 
     @property
     def name(self) -> str:
@@ -210,12 +250,13 @@ class _PredictedModel:
 
     def complete(self, prompt: Prompt) -> Coroutine[Any, Any, Completion]:
         """Complete `prompt`. The predictor works in the thread that asks, where DSPy keeps its trace."""
-        if prompt.id != INGEST:
+        if prompt.id != self._target.prompt:
             return self._model.complete(prompt)
         from dspy.utils.exceptions import AdapterParseError
 
         try:
-            text = str(self._ingest(tools=describe_tools(prompt.tools), **prompt.variables).calls)
+            tools = {"tools": describe_tools(prompt.tools)} if prompt.tools else {}
+            text = str(getattr(self._predictor(**tools, **prompt.variables), self._target.output))
         except AdapterParseError:
             text = ""  # as any reply without calls
 

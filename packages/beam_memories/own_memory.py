@@ -136,8 +136,11 @@ def open_memory(arm: Arm, parameters: Run, roster: ModelRoles) -> Iterator[OwnMe
         folder = stack.enter_context(temporary_folder(".memory-", place))
         seconds, window = parameters.memory_timeout, parameters.context.full_context_window
         yield stack.enter_context(
-            OwnMemory(target, seconds, window, parameters.counter, loopback=loopback, folder=folder, hidden=hidden)
-        )
+            OwnMemory(
+                target, seconds, window, parameters.counter, k=parameters["adapter_k"], loopback=loopback,
+                folder=folder, hidden=hidden,
+            )
+        )  # fmt: skip
 
 
 class OwnMemory:
@@ -145,7 +148,8 @@ class OwnMemory:
 
     The process starts with the first request and ends with the `with` block, including processes that it started. A
     request may take `seconds`, excluding pending calls of its own; creating the class may take a minute if that is
-    longer. A recalled context may have `window` tokens by `counter`.
+    longer. A recalled context may have `window` tokens by `counter`. An adapter recalls `k` entries, or as many as
+    it usually does where that is 0.
 
     A process that dies, takes too long or loses a connection raises `Outcome.LOST`. It is replaced: the new one reads
     the conversation again, its calls come from the store, and the request is repeated once.
@@ -162,13 +166,14 @@ class OwnMemory:
         window: int,
         counter: TokenCounter = WORDS,
         *,
+        k: int = 0,
         loopback: Loopback | None = None,
         folder: Path | None = None,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
         self._program = program(target)
         self._seconds, self._window, self._counter = seconds, window, counter
-        self._loopback, self._folder, self._hidden = loopback, folder, hidden
+        self._k, self._loopback, self._folder, self._hidden = k, loopback, folder, hidden
         self._process: MemoryProcess | None = None
         self._conversation: Conversation | None = None
         self._ids: frozenset[int] = frozenset()
@@ -200,6 +205,7 @@ class OwnMemory:
         """Start the process and create the memory."""
         self._process = MemoryProcess(self._program, self._environment(), self._loopback)
         hello = {"method": "hello", "protocol": PROTOCOL, "folder": str(self._folder or ""), "api": self._api()}
+        hello |= {"k": self._k} if self._k and self._program.adapter else {}
         greeting = self._exchange(hello, max(self._seconds, _START), Greeting)
         if greeting.protocol != PROTOCOL:
             self._discard()

@@ -24,6 +24,7 @@ from beamlib.evaluate.calling import ensure_keys
 from beamlib.llm.endpoints import MODELS, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
+from beamlib.memory.outside import spread_k
 from beamlib.params import GENERATED, RunParameters, listed_memories, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
@@ -134,7 +135,8 @@ def plan(job: MainJob, place: Path) -> RunPlan:
             load_parameters(
                 PARAMS / f"{size.lower()}.yaml",
                 **{
-                    **job.settings, **places, "data": str(data or job.folder / GENERATED), "run": str(job.folder),
+                    **spread_k(job.settings), **places,
+                    "data": str(data or job.folder / GENERATED), "run": str(job.folder),
                     "protocol": job.protocol, "calls": job.calls, "backbone": backbone,
                     # In a folder of generated ones others may lie, from an earlier run with more of them.
                     "conversations": job.conversations if data else number,

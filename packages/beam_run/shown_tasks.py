@@ -18,6 +18,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.task import Task, TaskPlan
 from beamlib.llm.endpoints import EMBEDDING, ModelsFile
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.memory.outside import spread_k
 from beamlib.params import load_parameters
 from beamlib.places import PARAMS, ROOT
 from beamlib.run import Run
@@ -194,7 +195,7 @@ def suite_of_run(
     options of their own set.
     """
     asked = ask and models is not None
-    common = {**settings, **places, **shared, "data": "", name: folder}
+    common = {**spread_k(settings), **places, **shared, "data": "", name: folder}
     common |= {} if asked else {"models": "", "calls": "record"}
     if not asked and common.get("encoder") == EMBEDDING:
         del common["encoder"]  # the stand-in has no such role

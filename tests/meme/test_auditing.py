@@ -198,6 +198,50 @@ def test_what_was_repaired_stays_repaired_when_another_check_rejects_the_session
     assert result.rejections == {"annotation": 1, "value": 1} and not result.given_up
 
 
+def _auditor(patience: float) -> tuple[Player, list[str]]:
+    """Roles whose auditor accepts a session once it has rejected it `patience` times, each time for another fact."""
+    roles, seen = Roles({}), list[str]()
+
+    def say(text: str) -> str:
+        if "You audit data" not in text:
+            return roles(text)
+        facts = len(_between(text, "facts"))
+        session = _between(text, "facts")[0]
+        before = seen.count(session)
+        seen.append(session)
+        if before >= patience:
+            return json.dumps({"issues": [{"fact": 1, "check": "keyword", "severity": "medium"}]})
+        return json.dumps({"issues": [{"fact": before % facts + 1, "check": "contradiction", "severity": "high"}]})
+
+    return Player(say), seen
+
+
+@pytest.mark.parametrize(
+    ("patience", "writings", "passes"),
+    [(0, 1, True), (1, 2, True), (2, 3, True), (3, 3, False), (float("inf"), 3, False)],
+)
+def test_an_auditor_that_accepts_rejects_twice_or_never_ends(patience: float, writings: int, passes: bool) -> None:
+    player, seen = _auditor(patience)
+    result = run(tell_audited(DRAWN[0], player.roles()))
+    assert {seen.count(session) for session in seen} == {writings}
+    assert bool(result.given_up) is not passes
+    assert sum(result.rejections.values()) == 5 * min(patience, 3)
+    assert len(result.sessions) == 5 and "the person" not in str(result.sessions)
+
+
+def test_an_accepted_set_is_written_whole_by_a_served_auditor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    player, _ = _auditor(2)
+    with ScriptedServer(lambda body: player.say(body_text(body))) as server:
+        models = _audited_models(tmp_path, server.base_url)
+        generate_episodes(EpisodeOptions(tmp_path / "set", 2, ("nofiller",), models=models, yes=True))
+    row = read_json(tmp_path / "set" / RECORD)["variants"][0]
+    assert row["given_up"] == {} and row["episodes"] == 2 and row["rejections"] == {"contradiction": 20}
+    assert {one.episode.id for one in load_episodes(tmp_path / "set", "nofiller")} == {"pl_001", "sw_001"}
+    assert "0 episodes given up" in capsys.readouterr().out
+
+
 NO_AUDIT = (
     "",
     "Everything is fine.",

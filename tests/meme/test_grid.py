@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import yaml
 
 from beam_meme.episode_files import write_episodes
 from beam_meme.grid import Grid, run_grid, study_frame, study_table
+from beam_memories.programs import adapter_identity
 from beamlib.commands.task_runs import TaskOptions
 from beamlib.errors import UserError
 from beamlib.places import PROMPTS
@@ -123,6 +126,47 @@ def test_a_cell_of_an_earlier_version_goes_on_and_never_takes_another_in(options
         assert len(server.requests) == asked
         run_grid(Grid([5], models=[models_in(server, tmp_path / "b", one={"temperature": 0.7})]), options)
     assert len(overall(options.folder)) == 2
+
+
+HOST = """
+import json, sys
+if "--describe" in sys.argv:
+    print(json.dumps({"missing": [], "notes": ["mem0: a stand-in"]}))
+    raise SystemExit
+for line in sys.stdin:
+    request = json.loads(line)
+    reply = {}
+    if request["method"] == "hello":
+        reply, top = {"protocol": 2}, request.get("k", 7)
+    elif request["method"] == "recall":
+        reply = {"context": "\\n".join(f"fact {n}" for n in range(top)), "message_ids": [], "parts": {}}
+    print(json.dumps({"id": request["id"], **reply}), flush=True)
+"""
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_k_reaches_systems_of_others_where_it_is_given_and_the_table_says_where_it_does_not(
+    options: TaskOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "host.py").write_text(HOST)
+    monkeypatch.setattr("beam_memories.programs.HOST", tmp_path / "host.py")
+    adapter_identity.cache_clear()
+    systems = replace(options, arms=["mem0", "none"])
+    with ScriptedServer(reply) as server:
+        models = models_in(server, tmp_path / "a")
+        run_grid(Grid([5, 20], models=[models]), systems)
+        run_grid(Grid(models=[models]), systems)
+    adapter_identity.cache_clear()
+    lines = {}
+    for path in (tmp_path / "runs").glob("s-*/meme/*/mem0/contexts.jsonl"):
+        texts = json.loads(path.read_text().splitlines()[0])["texts"].values()
+        lines[path.parents[3].name.split("-")[1]] = {len(text.splitlines()) for text in texts}
+    assert lines == {"k5": {5}, "k20": {20}, "kusual": {7}}
+    frame = overall(options.folder)
+    assert set(frame.loc[frame["memory"] == "mem0", "k"].astype(str)) == {"5", "20", ""}
+    manifests = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("s-k5*/meme/*/mem0/run.json")]
+    assert ["mem0: K = 5" in one["notes"] for one in manifests] == [True]
+    assert "Without a K, or none was given: mem0, none." in study_table(study_frame(options.folder)).notes
 
 
 def test_a_study_does_not_show_the_runs_of_one_with_a_longer_name(options: TaskOptions, tmp_path: Path) -> None:

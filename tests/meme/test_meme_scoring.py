@@ -361,6 +361,25 @@ def test_kinds_and_costs_and_stages_are_counted_per_memory() -> None:
     assert stages.rows() == [("m", "Tr", "1", "0", "0", "0", "0", "1"), ("m", "Cas", "2", "1", "0", "0", "0", "1")]
 
 
+@pytest.mark.parametrize(
+    ("scored", "ratios"),
+    [
+        ({"graphiti": (0, 10), "mem0": (10, 10), "wiki": (10, 10)}, ["– (10 of 10 unscored)", "1.0", "4.0"]),
+        ({"graphiti": (4, 10), "mem0": (9, 9), "wiki": (7, 10)},
+         ["– (6 of 10 unscored)", "1.0", "4.0 (3 of 10 unscored)"]),
+        ({"graphiti": (9, 10), "mem0": (0, 10), "wiki": (10, 10)},
+         ["1.0 (1 of 10 unscored)", "– (10 of 10 unscored)", "200.0"]),
+        ({"graphiti": (0, 10), "mem0": (0, 10), "wiki": (0, 10)}, ["– (10 of 10 unscored)"] * 3),
+    ],
+)  # fmt: skip
+def test_a_system_that_failed_is_never_the_cheapest(scored: dict[str, tuple[int, int]], ratios: list[str]) -> None:
+    frame = score_episodes([example("BM25")])
+    basis = meme_basis(frame, judge="j", reader="r", data="d", treatment="t", token_counter="c", episodes=1)
+    prices = {"graphiti": 0.01, "mem0": 0.5, "wiki": 2.0}
+    costs = {memory: [dict.fromkeys(USED, 0.0) | {"ingest": price}] for memory, price in prices.items()}
+    assert [row[6] for row in episode_cost_table(costs, basis, scored).rows()[-3:]] == ratios
+
+
 def test_the_published_overall_is_the_mean_of_six() -> None:
     for row in published().to_dict("records"):
         mean = sum(float(row[SHORT[task]]) for task in TASKS) / 6

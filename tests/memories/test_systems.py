@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from system_replies import system_reply
 
-from beam_memories.own_memory import check_own_memory
+from beam_memories.own_memory import check_own_memory, open_memory
 from beam_memories.programs import adapter_identity
 from beam_run.publish import publish, verify
 from beamlib.commands.dry_run import CallTally
@@ -23,8 +23,10 @@ from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import open_models
 from beamlib.llm.call_store import CallStore, stored_calls
 from beamlib.memory.declared import named_memories
+from beamlib.memory.outside import spread_k
 from beamlib.params import load_parameters
 from beamlib.run import Run
 from scripted_server import ScriptedServer
@@ -164,3 +166,20 @@ def test_without_models_it_says_what_it_needs(name: str) -> None:
         return
     with pytest.raises(UserError, match="a language model find what it keeps"):
         check_own_memory(name, seconds=60)
+
+
+@pytest.mark.parametrize(("given", "entries"), [({}, 20), ({"k": 2}, 2), ({"k": 2, "adapter_k": 1}, 1)])
+def test_a_given_k_is_what_a_system_is_asked_for(
+    system: str, given: dict[str, int], entries: int, tmp_path: Path, repo_root: Path
+) -> None:
+    conversation = load(find_conversations(repo_root / "beamlib/data/example")[0]).conversation
+    with ScriptedServer(system_reply) as server:
+        models = one_endpoint(server, tmp_path / "models.yaml")
+        values = spread_k(given) | {"run": str(tmp_path / "run"), "models": str(models), "confirm_cost": True}
+        chosen = Run.of(load_parameters(repo_root / "params/100k.yaml", **values))
+        arm = Arm(memory=system, target=system)
+        with open_models(chosen, conversation.id) as roster, open_memory(arm, chosen, roster) as memory:
+            memory.ingest(conversation)
+            recalled = memory.recall("What did the user say about the project?")
+    found = recalled.context.splitlines()
+    assert len(found) == entries if given else 2 < len(found) <= entries

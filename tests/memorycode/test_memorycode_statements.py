@@ -11,7 +11,7 @@ from beam_memorycode.generating import GenerateOptions
 from beam_memorycode.running import PUBLISHED_SETUPS, SETUPS, WITHOUT_TEXTS
 from beam_memorycode.templates import recipe
 from beamlib.llm.client import EndpointModel
-from beamlib.llm.endpoints import Endpoint, load_models
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import Prompt
 from beamlib.llm.prompts import prompt_file
 from beamlib.places import PARAMS
@@ -28,14 +28,13 @@ def test_the_default_recipe_has_the_ranges_of_table_1(sessions: int) -> None:
     assert (ranges.updates, ranges.order_updates) == ((0.3, 0.7), (0.5, 0.7))
 
 
-def test_a_role_can_have_the_generators_temperature_and_top_p() -> None:
+def test_the_papers_models_file_has_the_generators_temperature_and_top_p() -> None:
     """Appendix C: Command R+ writes at temperature 0.9 and top-p 0.9."""
-    speaker = Endpoint(
-        model="command-r-plus", base_url="https://api.example.org/v1", context_window=128_000, temperature=0.9,
-        extra={"top_p": 0.9},
-    )  # fmt: skip
+    models = load_models(PARAMS / "memorycode.yaml")
+    speaker = models.author("speaker")
     body = EndpointModel("speaker", speaker).request(CONVERSATION)
-    assert (body["temperature"], body["top_p"], body["model"]) == (0.9, 0.9, "command-r-plus")
+    assert (body["temperature"], body["top_p"], body["model"]) == (0.9, 0.9, models.reader("").model)
+    assert models.reader("").temperature == 0
     assert speaker.settings["extra"] == {"top_p": 0.9}  # part of what a stored reply and a manifest rest on
 
 

@@ -16,16 +16,16 @@ NEEDS = ("graphiti-core", "httpx", "falkordblite")
 CALLS = {"calls": 5, "tokens": 900, "output": 120, "vectors": 4}
 """Counted with the version in pyproject.toml against a scripted server that finds two facts in a pair."""
 _GROUP = "chat"
-_TOP = 20
+TOP = 20
 
 
 def notes(versions: dict[str, str]) -> list[str]:
     """What a table says of it."""
     return [
         f"graphiti: graphiti-core {versions['graphiti-core']}, an episode per pair in FalkorDB Lite "
-        f"{versions['falkordblite']} without stop words, hybrid search of edges by reciprocal ranks, top {_TOP}, no "
-        "communities, no cross-encoder; the hosted product (Zep) puts contexts together otherwise; its evidence recall "
-        "counts the messages that recalled facts were drawn from."
+        f"{versions['falkordblite']} without stop words, hybrid search of edges by reciprocal ranks, top {TOP} or K, "
+        "no communities, no cross-encoder; the hosted product (Zep) puts contexts together otherwise; its evidence "
+        "recall counts the messages that recalled facts were drawn from."
     ]
 
 
@@ -44,7 +44,8 @@ def _driver(folder: str) -> Any:
 class Adapter:
     """One conversation's graph, empty at first."""
 
-    def __init__(self, api: dict[str, Any], folder: str) -> None:
+    def __init__(self, api: dict[str, Any], folder: str, top: int = TOP) -> None:
+        self._top = top
         os.environ.update(GRAPHITI_TELEMETRY_ENABLED="false", SEMAPHORE_LIMIT="1", EMBEDDING_DIM=str(api["dimensions"]))
         from graphiti_core import Graphiti
         from graphiti_core.cross_encoder.openai_reranker_client import OpenAIRerankerClient
@@ -91,7 +92,7 @@ class Adapter:
     def recall(self, question: str) -> tuple[str, list[int]]:
         """The facts that Graphiti finds, best first, a line each, with the times that it gives them."""
         lines, ids = [], list[int]()
-        for edge in self._wait(self._graph.search(question, group_ids=[_GROUP], num_results=_TOP)):
+        for edge in self._wait(self._graph.search(question, group_ids=[_GROUP], num_results=self._top)):
             came = [found for episode in edge.episodes for found in self._messages.get(episode, ())]
             since = f" (from {edge.valid_at:%Y-%m-%d})" if edge.valid_at else ""
             until = f" (until {edge.invalid_at:%Y-%m-%d})" if edge.invalid_at else ""

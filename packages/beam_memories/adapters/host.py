@@ -78,7 +78,8 @@ class _Server:
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["method"] == "hello":
-            self._adapter = importlib.import_module(f"{self._name}_memory").Adapter(request["api"], request["folder"])
+            module = importlib.import_module(f"{self._name}_memory")
+            self._adapter = module.Adapter(request["api"], request["folder"], request.get("k", module.TOP))
             return {"protocol": _PROTOCOL}
         assert self._adapter is not None, "hello comes first"
         if request["method"] == "ingest":

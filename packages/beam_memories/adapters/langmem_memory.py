@@ -10,13 +10,13 @@ NEEDS = ("langmem", "langchain-openai")
 CALLS = {"calls": 1, "tokens": 400, "output": 200, "vectors": 2}
 """Counted with the version in pyproject.toml against a scripted server that finds two facts in a pair."""
 _NAMESPACE = ("memories",)
-_TOP = 20
+TOP = 20
 
 
 def notes(versions: dict[str, str]) -> list[str]:
     """What a table says of it."""
     return [
-        f"langmem: langmem {versions['langmem']}, memories in LangGraph's InMemoryStore, top {_TOP}; it carries no "
+        f"langmem: langmem {versions['langmem']}, memories in LangGraph's InMemoryStore, top {TOP} or K; it carries no "
         "ids of messages, so its evidence recall is not measured."
     ]
 
@@ -24,7 +24,8 @@ def notes(versions: dict[str, str]) -> list[str]:
 class Adapter:
     """One user's memory, empty at first."""
 
-    def __init__(self, api: dict[str, Any], folder: str) -> None:
+    def __init__(self, api: dict[str, Any], folder: str, top: int = TOP) -> None:
+        self._top = top
         os.environ.update(LANGSMITH_TRACING="false", LANGCHAIN_TRACING_V2="false")
         from langchain_openai import ChatOpenAI, OpenAIEmbeddings
         from langgraph.store.memory import InMemoryStore
@@ -46,5 +47,5 @@ class Adapter:
 
     def recall(self, question: str) -> tuple[str, list[int]]:
         """The memories that the store finds, best first, a line each."""
-        found = self._store.search(_NAMESPACE, query=question, limit=_TOP)
+        found = self._store.search(_NAMESPACE, query=question, limit=self._top)
         return "\n".join(str(one.value.get("content", one.value).get("content", "")) for one in found), []

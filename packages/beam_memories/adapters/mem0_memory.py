@@ -11,7 +11,7 @@ NEEDS = ("mem0ai",)
 CALLS = {"calls": 1, "tokens": 5_400, "output": 200, "vectors": 2}
 """Counted with the version in pyproject.toml against a scripted server that finds two facts in a pair."""
 _USER = "user"
-_TOP = 20  # Mem0's own default
+TOP = 20  # Mem0's own default
 
 
 def notes(versions: dict[str, str]) -> list[str]:
@@ -19,15 +19,16 @@ def notes(versions: dict[str, str]) -> list[str]:
     absent = [said for module, said in (("fastembed", "BM25"), ("spacy", "entities")) if find_spec(module) is None]
     without = f", without its extras for {' and '.join(absent)}, which the hosted product has" if absent else ""
     return [
-        f"mem0: mem0ai {versions['mem0ai']}, facts of each pair in Qdrant on a path, top {_TOP}{without}; its evidence "
-        "recall counts the messages that recalled facts were drawn from."
+        f"mem0: mem0ai {versions['mem0ai']}, facts of each pair in Qdrant on a path, top {TOP} or K{without}; its "
+        "evidence recall counts the messages that recalled facts were drawn from."
     ]
 
 
 class Adapter:
     """One user's memory, empty at first."""
 
-    def __init__(self, api: dict[str, Any], folder: str) -> None:
+    def __init__(self, api: dict[str, Any], folder: str, top: int = TOP) -> None:
+        self._top = top
         os.environ.update(MEM0_TELEMETRY="False", MEM0_DIR=folder)
         from mem0 import Memory
 
@@ -51,7 +52,7 @@ class Adapter:
 
     def recall(self, question: str) -> tuple[str, list[int]]:
         """The facts that Mem0 finds, best first, a line each."""
-        found = self._memory.search(question, filters={"user_id": _USER}, top_k=_TOP)["results"]
+        found = self._memory.search(question, filters={"user_id": _USER}, top_k=self._top)["results"]
         lines, ids = [], list[int]()
         for one in found:
             from_messages = one["metadata"]["message_ids"]

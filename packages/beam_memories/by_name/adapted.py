@@ -10,7 +10,8 @@ import importlib
 import pkgutil
 
 from beam_memories import adapters
-from beamlib.memory.outside import CallRule, Own
+from beamlib.memory.declared import MemorySettings
+from beamlib.memory.outside import AdapterSettings, CallRule, Own
 
 
 class Adapter(Own):
@@ -18,6 +19,8 @@ class Adapter(Own):
 
     name = ""
     joins = "by name"
+    own_settings = MemorySettings  # those of adapters stand with `Own`
+    uses = (*Own.uses, *AdapterSettings.model_fields)
 
 
 for _module in pkgutil.iter_modules(adapters.__path__, f"{adapters.__name__}."):
