@@ -135,6 +135,7 @@ class RunParameters(BaseModel):
     prompts: str = Field(description="folder whose prompt files override those of prompts/; or empty")
     output_tokens: int = Field(ge=0, description="limit of a reply; 0 for the model's own")
     judging: JudgeSettings
+    paper: Literal["v2", "v1"] = Field("v2", description="version of the paper that tables, figures and claims show")
     generation: GenerationSettings
     memorycode: str = Field(description="folder of MemoryCode dialogues and outputs; empty: a small generated set")
     meme: str = Field(description="file or folder of MEME episodes; empty: a small generated set")
@@ -167,6 +168,16 @@ class RunParameters(BaseModel):
                 f"or some of {names}, separated by commas; or empty"
             )
         return value
+
+    @property
+    def own_memories(self) -> tuple[str, ...]:
+        """The memories of `own_memory`, one by one."""
+        return listed_memories(self.own_memory)
+
+    @property
+    def own_name(self) -> str | None:
+        """The name that a memory in a file has told, as `own_memory` states it."""
+        return told_name(self.own_memory)
 
     @property
     def flags(self) -> frozenset[str]:

@@ -38,7 +38,7 @@ _ONE_TEXT = frozenset({"questions_accumulate", "long_context_prompt"})
 """Released behaviours of the long-context prompt, which is one text there."""
 _READ = frozenset({"models", "prompts", "backbone", "output_tokens", "preset", "size"})
 """Settings that the values of a run follow from."""
-_NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "workers", "memorycode", "meme", *OF_GENERATION})
+_NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "paper", "workers", "memorycode", "meme", *OF_GENERATION})
 _HAVE_OPTIONS = frozenset(
     {
         "size", "preset", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost",

@@ -10,7 +10,9 @@ import pandas as pd
 
 from beamlib.commands.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
 from beamlib.commands.estimate import estimate_path, read_estimate
+from beamlib.evaluate.beam_records import FROM_ARCHIVE
 from beamlib.files import read_json, write_json
+from beamlib.llm.basis import Basis
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 from beamlib.run import Run
@@ -31,8 +33,10 @@ _ONE_SIDED = {"held": "calls held", "failures": "failures", "seconds": "seconds 
 TOTAL = "total"
 
 
-def cost_table(estimate: Estimate | None, spent: Sequence[RealisedRow]) -> Table:
+def cost_table(estimate: Estimate | None, spent: Sequence[RealisedRow], basis: Basis = Basis.REPORTED) -> Table:
     """Build a table of the estimate, of the calls since then, or of both; `spent` are all stored calls.
+
+    `basis` is that of their token counts: the servers' own, or of calls among them that came from an archive.
 
     One row per stage and role, the total last. Of the reader's calls, those of the estimate's backbone are counted:
     backbones share the stores.
@@ -68,7 +72,7 @@ def cost_table(estimate: Estimate | None, spent: Sequence[RealisedRow]) -> Table
     frame = frame.reset_index().drop(columns="place")
     frame = frame.astype({label: "Int64" for label in columns if not label.startswith(("US dollars", "seconds"))})
     cells = pd.DataFrame({name: [_cell(str(name), value) for value in frame[name]] for name in frame})
-    notes = tuple(_notes(estimate, made, spent))
+    notes = tuple(_notes(estimate, made, spent, basis))
     return Table(_title(estimate, shown), cells, notes, kind="costs", names=len(lead), csv=frame, frame=frame)
 
 
@@ -87,7 +91,9 @@ def _title(estimate: Estimate | None, shown: Sequence[str]) -> str:
     return where + ("estimated cost and what was called since" if "estimated" in shown else "what was called")
 
 
-def _notes(estimate: Estimate | None, made: Sequence[RealisedRow], spent: Sequence[RealisedRow]) -> Iterator[str]:
+def _notes(
+    estimate: Estimate | None, made: Sequence[RealisedRow], spent: Sequence[RealisedRow], basis: Basis
+) -> Iterator[str]:
     if estimate is not None:
         yield f"Estimate: {pending_line(estimate).rstrip('.')}."
         yield from estimate.bases()
@@ -100,6 +106,8 @@ def _notes(estimate: Estimate | None, made: Sequence[RealisedRow], spent: Sequen
         known = f"at least {money(dollars)}" if dollars else "an unknown sum"
         cost = known if unpriced else f"{money(dollars)}{' (estimated)' if estimated else ''}"
         yield f"The stores of this tier hold {count(sum(row.calls for row in spent), 'call')}, which cost {cost}."
+        if basis is Basis.CLAIMED:
+            yield f"Calls of an archive are among them: their tokens, seconds and prices are {basis}."
         if estimated:
             yield f"The endpoint left tokens out of {count(estimated, 'reply', 'replies')}: estimated by our counter."
         if unpriced:
@@ -132,14 +140,19 @@ def save_costs(run: Run) -> Path | None:
     estimate, spent = read_estimate(run), realised(run)
     if estimate is None and not spent:
         return None
-    value = {"estimate": estimate and estimate.model_dump(mode="json"), "realised": [row.model_dump() for row in spent]}
+    value: dict[str, Any] = {
+        "estimate": estimate and estimate.model_dump(mode="json"), "realised": [row.model_dump() for row in spent],
+    }  # fmt: skip
+    if (run.folder / FROM_ARCHIVE).exists():
+        value["basis"] = Basis.CLAIMED
     return write_json(estimate_path(run).with_name("costs.json"), value)
 
 
 def read_costs(value: Mapping[str, Any]) -> Table:
     """Build the table of a `costs.json`."""
     estimate = value["estimate"] and Estimate.model_validate(value["estimate"])
-    return cost_table(estimate, [RealisedRow.model_validate(row) for row in value["realised"]])
+    basis = Basis(value.get("basis", Basis.REPORTED))
+    return cost_table(estimate, [RealisedRow.model_validate(row) for row in value["realised"]], basis)
 
 
 def costs_in_words(run: Run) -> str:

@@ -7,14 +7,15 @@ per chunk of the notes. Tests compare the number of calls with those of a real r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beamlib.commands.adapter_calls import call_rule, count_adapters
 from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
 from beamlib.commands.dry_run import (
     CallStep,
@@ -25,7 +26,9 @@ from beamlib.commands.dry_run import (
     StepCalls,
     output_basis,
 )
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import model_roles
@@ -33,12 +36,14 @@ from beamlib.evaluate.run import plan_run
 from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan
 from beamlib.files import read_json, write_json
-from beamlib.llm.client import EndpointModel
+from beamlib.llm.client import EndpointModel, forwarded_step
 from beamlib.llm.embedding_model import EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
+from beamlib.memory.declared import kind_of
+from beamlib.memory.outside import CallRule, Own
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.run import Run
@@ -59,7 +64,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     """Rehearse what is pending in a plan, of any task, with models that call nobody.
 
     The user's own memory is rehearsed as if it recalled like BM25; calls of its own code are not included. Calls of an
-    adapter are counted by a rule (`beamlib.commands.adapter_calls`).
+    adapter are counted by a rule (`count_adapters`).
     """
     task, run = plan.task, plan.run
     label = task.name or run.size
@@ -74,9 +79,11 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
         if task.kind(arm).outside and not (isinstance(arm, Arm) and call_rule(arm))
     ]
     expected = stored_means(run)
-    tally = CallTally()
-    for part in _rehearsed([(rehearsal, expected) for rehearsal in pending], run, label, quiet=quiet):
+    asking = [rehearsal.unit.asked for rehearsal in pending if rehearsal.answering]
+    tally, alike = CallTally(), Counter[tuple[str, str]]()
+    for part, own in _rehearsed([(rehearsal, expected) for rehearsal in pending], run, label, quiet=quiet):
         tally.add(part)
+        alike += own
     return build_estimate(
         run,
         names,
@@ -85,13 +92,15 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
         conversations=len(plan.pending),
         own=uncounted,
         suite=task.name,
-    )
+    ).with_warnings(_alike_lines(alike, sum(len(asked.probes) for asked in asking if isinstance(asked, Questions))))
 
 
 _Todo = tuple[Rehearsal, Mapping[CallStep, float]]
+_Rehearsed = tuple[CallTally, Counter[tuple[str, str]]]
+"""The calls of a unit, and for how many of its questions two budgets show the reader the same context."""
 
 
-def _rehearsed(jobs: Sequence[_Todo], run: Run, label: str, *, quiet: bool) -> Iterator[CallTally]:
+def _rehearsed(jobs: Sequence[_Todo], run: Run, label: str, *, quiet: bool) -> Iterator[_Rehearsed]:
     title = f"{label}: counting calls"
     with tqdm(total=len(jobs), desc=title, disable=quiet or None, leave=False, delay=2) as bar:
         if min(run.workers, len(jobs)) <= 1:
@@ -105,15 +114,35 @@ def _rehearsed(jobs: Sequence[_Todo], run: Run, label: str, *, quiet: bool) -> I
                 bar.update()
 
 
-def _rehearse(rehearsal: Rehearsal, expected: Mapping[CallStep, float]) -> CallTally:
+def _rehearse(rehearsal: Rehearsal, expected: Mapping[CallStep, float]) -> _Rehearsed:
     """Rehearse one unit, in a worker process."""
     unit, run = rehearsal.unit, rehearsal.run
     with rehearsed_roster(run, unit.id, expected, rehearsal.task.name) as (roster, tally):
-        rehearsal.perform(roster)
+        answers = rehearsal.perform(roster)
         if isinstance(unit.asked, Questions):
             arms = tuple(arm for arm in rehearsal.answering if isinstance(arm, Arm))
             count_adapters(tally, arms, unit.asked.conversation, len(unit.asked.probes), run, expected)
-    return tally
+    return tally, _alike([arm for arm in rehearsal.answering if isinstance(arm, Arm)], answers)
+
+
+def _alike(arms: Sequence[Arm], answers: Mapping[str, Sequence[Answer]]) -> Counter[tuple[str, str]]:
+    """Count for arms that differ in K alone the questions at which both show the reader the same context."""
+    alike = Counter[tuple[str, str]]()
+    for first, second in combinations(sorted(arms, key=lambda arm: arm.k or 0), 2):
+        if first.k != second.k and first.model_copy(update={"k": second.k}) == second:
+            own = zip(answers[first.name], answers[second.name], strict=True)
+            alike[first.name, second.name] = sum(ours.context_key == theirs.context_key for ours, theirs in own)
+    return alike
+
+
+def _alike_lines(alike: Counter[tuple[str, str]], questions: int) -> Iterator[str]:
+    for (first, second), equal in alike.items():
+        if equal:
+            yield (
+                f"{first} and {second} show the reader the same context at about {equal} of {questions} questions "
+                f"({equal / questions:.0%}): no more pairs fit, or there are none, and scores cannot tell them apart. "
+                "A larger reader window may (docs/running.md)."
+            )
 
 
 @contextmanager
@@ -138,6 +167,47 @@ def rehearsed_roster(
         if isinstance(embedding := roles.get(EMBEDDING), Embedding):
             encoder = EstimatingEmbedding(EmbeddingModel(EMBEDDING, embedding), rehearsal)
         yield model_roles(models, embedding=encoder), rehearsal.tally
+
+
+def call_rule(arm: Arm) -> CallRule | None:
+    """Return the rule by which the calls of an arm are counted, None where there is none."""
+    kind = kind_of(arm.target)
+    return kind.rule if issubclass(kind, Own) else None
+
+
+def count_adapters(
+    tally: CallTally,
+    arms: tuple[Arm, ...],
+    conversation: Conversation,
+    questions: int,
+    parameters: Run,
+    expected: Mapping[CallStep, float],
+) -> None:
+    """Add to `tally` what those of `arms` that are adapters have still to call for a conversation and its questions."""
+    pairs, counter = len(conversation.pairs), parameters.counter
+    for arm in arms:
+        if (rule := call_rule(arm)) is None:
+            continue
+        text = sum(counter.count(message.content) for message in conversation)
+        # By step: calls, their input tokens, the output tokens of each.
+        wanted: dict[CallStep, tuple[int, int, float]] = {
+            ("memory", forwarded_step(arm.name, "chat/completions")): (
+                rule.calls * pairs, rule.calls * (pairs * rule.tokens + text), rule.output,
+            )
+        }  # fmt: skip
+        if EMBEDDING in parameters.endpoints:
+            requests = rule.vectors * pairs + questions
+            wanted[EMBEDDING, forwarded_step(arm.name, "embeddings")] = (requests, rule.vectors * text, 0)
+        held: Counter[CallStep] = Counter()
+        with CallStore(parameters.calls_folder() / f"{conversation.id}.sqlite", read_only=True) as store:
+            for totals in store.totals() if parameters.calls != "refresh" else ():
+                held[totals.role, totals.step] += totals.calls
+        for step, (calls, tokens, output) in wanted.items():
+            counts, there = tally[step], min(calls, held[step])
+            counts.held += there
+            counts.pending += calls - there
+            counts.input += tokens * (calls - there) // max(1, calls)
+            counts.output += (calls - there) * (expected.get(step, output) if output else 0)
 
 
 def build_estimate(

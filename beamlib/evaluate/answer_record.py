@@ -85,6 +85,15 @@ class Answer(BaseModel):
         return {name: value for name, value in record.items() if name not in added or value is not None}
 
     @property
+    def context_key(self) -> tuple[object, ...]:
+        """Name what the context was made of: two of one conversation that share it are taken to be equal.
+
+        Records hold no hash of the text, but its messages by part and order, which of them are not whole, and its
+        tokens. What did not fit (`cuts`) is not part of a context.
+        """
+        return (self.message_ids, tuple(self.parts.items()), self.partial_ids, self.context_tokens)
+
+    @property
     def whole_ids(self) -> frozenset[int]:
         """Messages whose text is whole in the context; all `message_ids` where this was not recorded."""
         return frozenset(self.message_ids) - frozenset(self.partial_ids or ())

@@ -79,7 +79,7 @@ def ingested(
         tell(f"{conversation.id} {arm.name}")
         conversation = replace(conversation, removed=dict(conversation.removed))
         given = given_to(arm, parameters, roster, evidence, as_turns=as_turns)
-        with memory_kind(arm.memory).open(given) as memory:
+        with memory_kind(arm.memory).opened(given) as memory:
             if not isinstance(memory, SharedReading):
                 yield arm, read_or_fail(memory, conversation)
                 continue

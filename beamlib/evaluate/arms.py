@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from beamlib.memory.declared import DeclaredMemory, kind_of, memories
 from beamlib.memory.outside import Own
-from beamlib.params import OWN_MEMORY, PLAIN_NAME, PROCESS, RunParameters, listed_memories, told_name
+from beamlib.params import OWN_MEMORY, PLAIN_NAME, PROCESS, RunParameters
 from beamlib.plugins import plugins
 from beamlib.settings import HYBRID_BEAM_REMOVED, RetrieverName
 
@@ -114,7 +114,7 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
     def light(**changes: object) -> Arm:
         return memory_arm(base_memory(), parameters, **changes)
 
-    own, called = listed_memories(parameters.own_memory), told_name(parameters.own_memory)
+    own, called = parameters.own_memories, parameters.own_name
     return {
         "main": (
             *arms(lambda kind: kind.joins == "always" and not kind.ceiling),

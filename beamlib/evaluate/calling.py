@@ -16,7 +16,6 @@ from beamlib.llm.prompts import prompts_in_force
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.memory.declared import named_memories
-from beamlib.params import listed_memories
 from beamlib.plugins import plugins
 from beamlib.run import READER_OF, ROLES, Run
 
@@ -33,7 +32,7 @@ def model_roles(
 
 def ensure_keys(run: Run, roles: Collection[str] = ()) -> None:
     """A `UserError` where the key of an endpoint, of one of `roles` if any are named, is not there."""
-    own = set(listed_memories(run.own_memory)) - set(named_memories(outside=False))
+    own = set(run.own_memories) - set(named_memories(outside=False))
     unused = "" if own or run.retrieval.encoder == EMBEDDING else EMBEDDING
     for role, endpoint in run.endpoints.items():
         if role in roles or not (roles or role == unused):

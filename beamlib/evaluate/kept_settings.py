@@ -12,7 +12,7 @@ from beamlib.params import FIELDS, only_named
 from beamlib.run import Run
 
 PARAMETERS = "parameters.json"
-ELSEWHERE = {"memorycode": "", "meme": ""}  # of other benchmarks: no answer that is published here rests on it
+ELSEWHERE = {"memorycode": "", "meme": "", "paper": "v2"}  # no answer that is published here rests on it
 NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
 
 _GONE = frozenset({"context_budget"})

@@ -172,10 +172,15 @@ def evaluate(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: boo
     """Answer and judge every probe of the tier with every arm, computing only what is not on file."""
     plan = plan_run(parameters, arms, quiet=quiet)
     run_task(plan, quiet=quiet)
+    return evaluation_of(plan)
+
+
+def evaluation_of(plan: TaskPlan) -> Evaluation:
+    """Return what is on file of the arms of a plan, once it has been run."""
     manifests: dict[str, Any] = BEAM.finish(plan)
     return Evaluation(
         run=plan.run,
-        arms=tuple(dict.fromkeys(arms)),
+        arms=tuple(plan.arms.values()),
         answers={name: [a for own in plan.records(name).values() for a in own] for name in plan.stores},
         judgements={name: [j for own in plan.records(name, JUDGEMENTS).values() for j in own] for name in plan.stores},
         manifests={name: restrict(manifest, plan.units, plan.left_out) for name, manifest in manifests.items()},

@@ -202,8 +202,8 @@ class Rehearsal:
     on_file: Mapping[str, Sequence[Any]]
     run: Run
 
-    def perform(self, roster: ModelRoles) -> None:
-        """Answer and judge in this process; nothing is kept."""
+    def perform(self, roster: ModelRoles) -> Mapping[str, Sequence[Any]]:
+        """Answer and judge in this process, and return the answers by arm; nothing is kept."""
         task, answers = self.task, dict(self.on_file)
         for arms, run in task.rehearsal(self.answering, self.run) if self.answering else ():
             by_arm = task.answer(self.unit.asked, arms, run, roster, self.unit.evidence)
@@ -212,6 +212,7 @@ class Rehearsal:
         if task.judge is not None and self.judged:
             asked = {arm: task.to_judge(self.unit, own) for arm, own in answers.items()}
             task.judge(asked, self.run, roster)
+        return answers
 
     judged: bool = True
 

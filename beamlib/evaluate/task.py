@@ -26,7 +26,7 @@ from beamlib.llm.endpoints import EMBEDDING
 from beamlib.memory.declared import DeclaredMemory, SharedReading, kind_of
 from beamlib.memory.oracle import Oracle
 from beamlib.memory.outside import Own
-from beamlib.params import RunParameters, listed_memories, told_name
+from beamlib.params import RunParameters
 from beamlib.places import from_root
 from beamlib.plugins import plugins
 from beamlib.run import Run
@@ -127,7 +127,7 @@ class Task(ABC):
 
     def arms(self, parameters: RunParameters) -> Sequence[AnyArm]:
         """The arms of a run that names none: of the memories that are not of this package those of `own_memory`."""
-        own = listed_memories(parameters.own_memory)
+        own = parameters.own_memories
         by_name = [arm for arm in self.all_arms() if runs_outside(arm)]
         others = [memory for memory in own if memory not in by_name]
         return [
@@ -154,7 +154,7 @@ class Task(ABC):
         """What runs an arm whose memory is `own`: a class, a program or an adapter."""
         if isinstance(arm, Arm) and arm.target:
             return arm.target
-        return str(arm) if runs_outside(arm) else listed_memories(parameters.own_memory)[0]
+        return str(arm) if runs_outside(arm) else parameters.own_memories[0]
 
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
         """Why an arm cannot be asked about a unit; empty where it can."""
@@ -208,7 +208,7 @@ class Task(ABC):
             settings["released"] = sorted(parameters.flags)
         if kind.outside:
             target = self.target(arm, parameters)
-            name = own_arm(target, told_name(parameters.own_memory)).name
+            name = own_arm(target, parameters.own_name).name
             memory_hash, notes = plugins().identify_memory(target)
             settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings

@@ -29,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256, sync
+from beamlib.llm.basis import Basis
 from beamlib.llm.model import REFUSALS, TRANSIENT, Completion, ModelError, Outcome, Usage
 
 FORMAT = 3
@@ -53,26 +54,26 @@ class StoredCall(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    role: str
-    conversation: str
-    step: str
-    about: str
-    model: str
-    base_url: str
-    repeat: Count = 0
-    attempt: Count = 0
-    text: str | None = None
-    outcome: Outcome | None = None
-    message: str = ""
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cached_tokens: Count = 0
-    latency: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    finish_reason: str = ""
-    time: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")
-    answered_by: str = ""
-    fingerprint: str = ""
-    estimated: bool = False
+    role: Annotated[str, Basis.COMPUTED]
+    conversation: Annotated[str, Basis.COMPUTED]
+    step: Annotated[str, Basis.COMPUTED]
+    about: Annotated[str, Basis.COMPUTED]
+    model: Annotated[str, Basis.COMPUTED]
+    base_url: Annotated[str, Basis.COMPUTED]
+    repeat: Annotated[Count, Basis.COMPUTED] = 0
+    attempt: Annotated[Count, Basis.COMPUTED] = 0
+    text: Annotated[str | None, Basis.REPORTED] = None
+    outcome: Annotated[Outcome | None, Basis.REPORTED] = None
+    message: Annotated[str, Basis.REPORTED] = ""
+    input_tokens: Annotated[Count, Basis.REPORTED] = 0
+    output_tokens: Annotated[Count, Basis.REPORTED] = 0
+    cached_tokens: Annotated[Count, Basis.REPORTED] = 0
+    latency: Annotated[float, Basis.MEASURED] = Field(default=0.0, ge=0, allow_inf_nan=False)
+    finish_reason: Annotated[str, Basis.REPORTED] = ""
+    time: Annotated[str, Basis.MEASURED] = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")
+    answered_by: Annotated[str, Basis.REPORTED] = ""
+    fingerprint: Annotated[str, Basis.REPORTED] = ""
+    estimated: Annotated[bool, Basis.MEASURED] = False
 
     @model_validator(mode="after")
     def _text_or_outcome(self) -> StoredCall:

@@ -1,27 +1,21 @@
 """Call models behind endpoints that speak OpenAI's HTTP interface: OpenAI, vLLM, Gemini's compatible address.
 
-Every call has a connection of its own. On a kept-alive connection a surplus reply, sent late by a server or a proxy in
-between, cannot be told from the answer to the next request.
+Requests go through the `openai` package (`beamlib.llm.transport`); what an endpoint makes of them is judged by
+`beamlib.llm.reception`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-import io
-import ipaddress
 import json
-import os
 import re
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any, Literal, NoReturn, get_args
 from weakref import WeakKeyDictionary
 
 import tenacity
@@ -29,21 +23,14 @@ import tenacity
 from beamlib.errors import UserError
 from beamlib.files import parse_json, to_json
 from beamlib.llm.endpoints import UNLIMITED_TOKENS, Endpoint
-from beamlib.llm.faults import (
-    CONTINUE,
-    Breaker,
-    RefusedField,
-    RetryableError,
-    error_text,
-    excerpt,
-    field_error,
-    read_at_most,
-    status_error,
-)
+from beamlib.llm.faults import Asker, RefusedField, RetryableError, error_text, excerpt, field_error, status_error
 from beamlib.llm.keys import read_key, without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import Prompts, render
-from beamlib.llm.reply_body import describe_tools, message_text, read_usage, with_own_counts
+from beamlib.llm.reception import Reception, Terms
+from beamlib.llm.reply_body import describe_tools, message_text, other_model, read_usage, with_own_counts
+from beamlib.llm.retrying import POLICIES
+from beamlib.llm.transport import Response, Transport
 
 Route = Literal["chat/completions", "responses", "embeddings"]
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -54,86 +41,53 @@ _TEMPLATE_TOKENS = 2_000
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Request fields that limit the tokens of a reply."""
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-FAILED_REASONS = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
-"""Values of `finish_reason`, in lower case, of a reply that the server could not complete."""
-FILTERED_REASONS = (
-    "content_filter", "safety", "recitation", "sensitive", "blocklist", "prohibited_content", "spii", "refusal",
-)  # fmt: skip
-"""How the `finish_reason` of a withheld reply begins, in lower case."""
-_FIRST_REFUSALS = 5
-"""Calls of a role, its first ones, that end the run if all of them are refused with one message."""
+_FAILED = re.compile(r"error|abort|cancel|insufficient_system_resource", re.IGNORECASE)
+"""Values of `finish_reason` of a reply that the server could not complete."""
+_FILTERED = re.compile(r"filter|safety|recitation|sensitive|block|prohibited|spii|refus", re.IGNORECASE)
+"""Values of `finish_reason` of a withheld reply."""
 _NO_KEY = "none"
-_CONNECT_SECONDS = 15.0
-_ERROR_BYTES = 1 << 16
 _KEY_BYTES = 1 << 12
-_CHUNKED_BYTES = 1 << 19  # longer requests are sent in pieces, so that other calls go on meanwhile
-_ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
-
-
-@dataclass
-class _Reception:
-    """What the endpoint has made of a role's requests so far.
-
-    Attributes:
-        refused: Fields that it refused, left out of later requests; `system` stands for the system message.
-        answered: Whether it has answered a request.
-        refusals: How many requests in a row it refused with `message`.
-        bounded: Whether it was said that its token counts are impossible.
-    """
-
-    refused: set[str] = field(default_factory=set)
-    answered: bool = False
-    refusals: int = 0
-    message: str = ""
-    bounded: bool = False
 
 
 class _Service:
-    """What all calls of one event loop to one address share: concurrency slots, circuit breaker, HTTP session."""
+    """What all calls of one event loop to one address share: concurrency slots, terms, ledgers, HTTP clients."""
 
     def __init__(self, base_url: str, max_concurrency: int) -> None:
-        import aiohttp
-        import httpx2
-        import yarl
-
-        host, scheme = urlsplit(base_url).hostname or "", urlsplit(base_url).scheme
-        try:
-            base = yarl.URL(base_url)
-            self.urls = {route: (base / route).with_query(base.query) for route in ROUTES}
-        except ValueError as error:
-            raise UserError(f"base_url is {base_url!r}, which is not an address ({error}); correct it.") from None
-        # Loading the certificates takes longer than a call.
-        tls = httpx2.create_ssl_context() if scheme == "https" else False
+        self.transport = Transport(base_url)
         self.slots = asyncio.Semaphore(max_concurrency)
-        self.breaker = Breaker()
-        self.receptions: defaultdict[tuple[str, str], _Reception] = defaultdict(_Reception)
-        proxied = not (_is_local(host) or proxy_bypass(host))
-        self.proxy = getproxies().get(scheme, getproxies().get("all")) if proxied else None
-        self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=tls), cookie_jar=aiohttp.DummyCookieJar()
-        )
+        self.terms = Terms()
+        self._receptions: dict[tuple[str, str], Reception] = {}
         atexit.register(self._close)
+
+    def reception(self, role: str, model: str) -> Reception:
+        """Return the ledger of a role."""
+        if (role, model) not in self._receptions:
+            self._receptions[role, model] = Reception(self.terms)
+        return self._receptions[role, model]
 
     def _close(self) -> None:
         drain()  # a script that ends by an exception has calls under way
-        run(self.session.close())
+        run(self.transport.close())
 
 
 _SERVICES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], _Service]] = WeakKeyDictionary()
 
 
-def _service(base_url: str, max_concurrency: int) -> _Service:
-    services = _SERVICES.setdefault(asyncio.get_running_loop(), {})
-    if (base_url, max_concurrency) not in services:
-        services[base_url, max_concurrency] = _Service(base_url, max_concurrency)
-    return services[base_url, max_concurrency]
+@dataclass(eq=False)
+class Call:
+    """One call over all of its tries: where it goes, in which term it began, and what its failed tries cost."""
 
+    prompt: Prompt
+    service: _Service
+    reception: Reception
+    term: int
+    lost: Usage = field(default_factory=Usage)
 
-def _is_local(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    @property
+    def request(self) -> int:
+        """Identify the request among those of its role; asking again after an unusable reply is the same request."""
+        prompt = self.prompt
+        return hash((prompt.id, tuple(sorted(prompt.variables.items())), prompt.turns, prompt.repeat))
 
 
 class EndpointModel:
@@ -164,19 +118,6 @@ class EndpointModel:
     def _key(self) -> str:
         """The key, read where a call is to be made: a replay reads none."""
         return read_key(self.endpoint.key_variable) if self.endpoint.key_variable else _NO_KEY
-
-    @cached_property
-    def _headers(self) -> dict[str, str]:
-        # Azure's keys have a header of their own; a token of its directory (a JWT) is sent as everywhere.
-        azure = "?api-version=" in self.endpoint.base_url and not self._key.startswith("eyJ")
-        return {
-            **({"api-key": self._key} if azure else {"Authorization": f"Bearer {self._key}"}),
-            "Content-Type": "application/json",
-            "Accept": "application/json",
-            "Accept-Encoding": "gzip, deflate",
-            "User-Agent": "beamlib",
-            **{header: os.environ[name] for header, name in _ACCOUNT.items() if os.environ.get(name)},
-        }
 
     @property
     def name(self) -> str:
@@ -225,84 +166,118 @@ class EndpointModel:
 
         Raises:
             ModelError: this call has no answer.
-            UserError: no call can be answered: no key, a refused key, an unknown model, no credit, an endpoint that is
-                down. Neither message ever contains the key.
+            UserError: no call can be answered (`beamlib.llm.reception`). Neither message ever contains the key.
         """
         self.check_key()
-        service = _service(self.endpoint.base_url, self.max_concurrency)
-        breaker, term = service.breaker, service.breaker.term
+        services = _SERVICES.setdefault(asyncio.get_running_loop(), {})
+        address = self.endpoint.base_url, self.max_concurrency
+        service = services.get(address) or services.setdefault(address, _Service(*address))
+        reception = service.reception(self.role, self.endpoint.model)
+        call = Call(prompt, service, reception, service.terms.number)
         tries = tenacity.AsyncRetrying(
-            # While the breaker is open, tries are probes on behalf of all calls and are not counted.
-            stop=lambda state: state.attempt_number >= self.endpoint.attempts and not breaker.open,
-            wait=lambda state: 0.0 if breaker.open else _pause(state),
+            # While the role waits, tries are probes on behalf of all its calls and are not counted.
+            stop=lambda state: (
+                state.attempt_number >= self.endpoint.attempts and (reception.overdue or not reception.open)
+            ),
+            wait=lambda state: 0.0 if reception.open else _pause(state),
             retry=tenacity.retry_if_exception_type(RetryableError),
             sleep=nap,
             reraise=True,
         )
         try:
-            return await tries(self._attempt, service, term, prompt)
+            reply: Completion = await tries(self._attempt, call)
         except RetryableError as last:
             count = tries.statistics["attempt_number"]
             message = f"{self._who} gave no usable answer in {count} {'try' if count == 1 else 'tries'}, last: {last}"
-            raise ModelError(message, Outcome.UNAVAILABLE) from None
+            raise ModelError(message, Outcome.UNAVAILABLE, call.lost) from None
+        except ModelError as error:
+            error.usage += call.lost
+            raise
+        return replace(reply, usage=reply.usage + call.lost)
 
-    async def _attempt(self, service: _Service, term: int, prompt: Prompt) -> Completion:
-        """Wait for a slot, and for the turn to probe while the breaker is open; then send once."""
-        breaker = service.breaker
+    async def _attempt(self, call: Call) -> Completion:
+        """Wait for a slot, and for the turn to probe while the role waits; then send once."""
+        service, reception = call.service, call.reception
         while True:
-            if breaker.open:
-                async with breaker.probing:
-                    breaker.check(term)
-                    if breaker.open:
-                        await nap(breaker.pause)
+            if reception.open:
+                async with reception.probing:
+                    service.terms.check(call.term)
+                    if reception.open:
+                        await nap(reception.pause)
                         async with service.slots:
-                            return await self._send(service, term, prompt)
+                            return await self._send(call)
             async with service.slots:
-                if not breaker.open:
-                    return await self._send(service, term, prompt)
+                if not reception.open:
+                    return await self._send(call)
 
-    async def _send(self, service: _Service, term: int, prompt: Prompt) -> Completion:
-        # The wait for a slot can be long: the endpoint may be down by now, or the run interrupted.
-        service.breaker.check(term)
-        if stopping():
-            raise UserError("interrupted before this call was sent; run the same command again to continue.")
-        reception = service.receptions[self.role, self.endpoint.model]
+    async def _send(self, call: Call) -> Completion:
+        """Send once, or again at once without a refused field, and enter in the ledger what came."""
+        terms, reception = call.service.terms, call.reception
         while True:
+            # The wait for a slot can be long: the endpoint may be down by now, or the run interrupted.
+            terms.check(call.term)
+            if stopping():
+                raise UserError("interrupted before this call was sent; run the same command again to continue.")
             # Rendered after the wait: thousands of calls may queue, each with a long text.
-            body = _without(self.request(prompt), reception.refused, rename_limits=True)
+            body = _without(self.request(call.prompt), reception.refused, rename_limits=True)
             try:
-                reply = await self._post(service, term, body, tools=self.endpoint.tool_calls and bool(prompt.tools))
+                reply = await self._post(call, body)
             except RefusedField as refusal:
-                self._leave_out(refusal, body, reception.refused, service.breaker)
-            except ModelError as error:
-                if error.outcome is Outcome.REFUSED and not reception.answered:
-                    self._count_refusal(service.breaker, reception, str(error))
-                raise
+                reception.record_contact()
+                try:
+                    self._leave_out(refusal, body, reception.refused)
+                except UserError as error:
+                    self._end(call, error)
+            except UserError as error:
+                self._end(call, error)
+            except (RetryableError, ModelError) as failure:
+                terms.check(call.term)  # a try of an ended term says nothing about the next
+                self._enter(call, failure)
+                raise failure from None
             else:
-                reception.answered = True
+                if call.term == terms.number:
+                    self._enter_reply(call, reply)
                 return reply
 
-    def _with_possible_usage(self, reply: Completion, body: Mapping[str, Any], sent: int, received: int) -> Completion:
-        """Bound token counts by the bytes sent and by the reply's limit: no text has more tokens than bytes."""
-        usage, limited = reply.usage, any(isinstance(body.get(name), int) for name in LIMITS)
-        window = max(self.endpoint.context_window, received)
-        most_in, most_out = sent + _TEMPLATE_TOKENS, max(self._allowed_tokens(body), received) if limited else window
-        # Where reasoning stands beside the completion, the limit is the completion's alone.
-        if usage.input_tokens <= most_in and usage.output_tokens <= max(most_out, window):
-            return reply
-        possible = Usage(
-            min(usage.input_tokens, most_in), min(usage.output_tokens, most_out), min(usage.cached_tokens, most_in)
-        )
-        reception = _service(self.endpoint.base_url, self.max_concurrency).receptions[self.role, self.endpoint.model]
-        if not reception.bounded:
-            reception.bounded = True
-            print(
-                f"{self._who} counts {usage.input_tokens:,} tokens in a request of {sent:,} bytes and "
-                f"{usage.output_tokens:,} in its reply, which cannot be; this and every such reply of this role is "
-                f"counted as what was sent and allowed, here {possible.input_tokens:,} and {possible.output_tokens:,}.",
-                file=sys.stderr, flush=True,
-            )  # fmt: skip
-        return replace(reply, usage=possible)
+    def _end(self, call: Call, error: UserError) -> NoReturn:
+        """End the run: no call of this term can be answered."""
+        call.service.terms.check(call.term)
+        call.reception.record_contact()
+        call.service.terms.end(str(error))
+        raise error from None
+
+    def _enter(self, call: Call, failure: RetryableError | ModelError) -> None:
+        """Enter a failed try in the ledger of the role, which may end the run."""
+        reception, asker = call.reception, self._asker(call)
+        call.lost += failure.usage
+        if isinstance(failure, RetryableError):
+            if failure.structural and not reception.answered:
+                reception.record_alike(call.request, f"{self._who}: {failure}", asker, 200)
+            else:
+                reception.record_passing(call.request, failure, asker, self.endpoint.patience)
+        elif failure.outcome is Outcome.REDIRECTED or (failure.outcome is Outcome.REFUSED and not self.forwards):
+            status = re.search(r"answered with status (\d+)", str(failure))
+            reception.record_alike(call.request, str(failure), asker, int(status[1]) if status else 0)
+        else:  # refused for its length or content, or what another program wrote: this request alone
+            reception.record_contact()
+
+    def _enter_reply(self, call: Call, reply: Completion) -> None:
+        """Enter a reply in the ledger. Only an empty one is of no use, and not where a prompt's reply may be empty."""
+        policy = POLICIES.get(call.prompt.id)
+        if reply.text.strip() or (policy and policy.may_be_empty and not reply.thoughts):
+            call.reception.record_success()
+        else:
+            thoughts = " but thoughts, which stand in a field of their own" if reply.thoughts else ""
+            message = f"{self._who} sends replies without text{thoughts} (finish_reason {reply.finish_reason!r})"
+            call.reception.record_alike(call.request, message, self._asker(call), 200)
+
+    def _asker(self, call: Call) -> Asker:
+        return Asker(self._who, self.endpoint.key_variable, self._key, call.reception.answered)
+
+    def _say_once(self, reception: Reception, about: str, sentence: str) -> None:
+        if about not in reception.said:
+            reception.said.add(about)
+            print(f"{self._who} {sentence}", file=sys.stderr, flush=True)
 
     def _allowed_tokens(self, body: Mapping[str, Any]) -> int:
         """Return the most tokens that all replies to a request may have."""
@@ -310,16 +285,14 @@ class EndpointModel:
         reply = min(limits, default=min(self.endpoint.context_window, UNLIMITED_TOKENS))
         return reply * (body["n"] if isinstance(body.get("n"), int) else 1)
 
-    def _leave_out(self, refusal: RefusedField, body: Mapping[str, Any], refused: set[str], breaker: Breaker) -> None:
+    def _leave_out(self, refusal: RefusedField, body: Mapping[str, Any], refused: set[str]) -> None:
         """Leave the refused fields out of this role's requests from now on.
 
         The keys of stored calls keep them: a key must be known without the endpoint, or nothing could be replayed.
         """
         fields = set(refusal.fields)
         if fields & {"tools", "tool_choice", "max_output_tokens"} or refused & {_RENAMED.get(name) for name in fields}:
-            error = field_error(str(refusal))
-            breaker.end_term(str(error))
-            raise error
+            raise field_error(str(refusal))
         if new := sorted(fields - refused):
             refused.update(new)
             changes = [
@@ -330,119 +303,129 @@ class EndpointModel:
             ]  # fmt: skip
             print(f"{refusal}; this run now {' and '.join(changes)} for this role.", file=sys.stderr, flush=True)
 
-    def _count_refusal(self, breaker: Breaker, reception: _Reception, message: str) -> None:
-        alike = re.sub(r"\d+", "0", message)
-        reception.refusals = reception.refusals + 1 if alike == reception.message else 1
-        reception.message = alike
-        if reception.refusals >= _FIRST_REFUSALS:
-            reception.refusals = 0
-            breaker.end_term(
-                f"{message}; the first {_FIRST_REFUSALS} calls of this role were all refused like this. If a field of "
-                "the request is refused, leave it out by its name in the models file, for example omit: [seed], or "
-                f"omit: [system] for the system message; else correct model and base_url; {CONTINUE}."
-            )
-            raise UserError(breaker.verdict) from None
-
-    async def _post(self, service: _Service, term: int, body: dict[str, Any], *, tools: bool) -> Completion:
-        import aiohttp
-
-        endpoint, breaker = self.endpoint, service.breaker
-        failure: RetryableError | ModelError | UserError
-        reached = True
-        content = json.dumps(body).encode()
-        sent = len(content)
-        payload = io.BytesIO(content) if sent > _CHUNKED_BYTES else content
+    async def _post(self, call: Call, body: dict[str, Any]) -> Completion:
+        """Send a request once and read the response."""
+        endpoint, content = self.endpoint, json.dumps(body).encode()
         started = time.perf_counter()
-        timeout = aiohttp.ClientTimeout(endpoint.timeout, sock_connect=min(endpoint.timeout, _CONNECT_SECONDS))
-        try:
-            # Redirects are not followed: the key would go along.
-            async with service.session.post(
-                service.urls[self.route], data=payload, headers=self._headers, timeout=timeout,
-                proxy=service.proxy, allow_redirects=False,
-            ) as response:  # fmt: skip
-                failed = response.status >= 300
-                limit = _ERROR_BYTES if failed else endpoint.reply_bytes
-                content, complete = await read_at_most(response.content.iter_any(), limit)
-            latency = time.perf_counter() - started
-            if failed:
-                # A key at the end, cut in two, would not be recognised.
-                text = self._text(content if complete else content[:-_KEY_BYTES])
-                raise self._status_error(response.status, response.headers, text, body)
-            if not complete:
-                message = f"{self._who}: its reply is longer than {limit:,} bytes, and was read no further"
-                raise ModelError(message, Outcome.TOO_LONG)
-            reply = self._read(content, latency, body, tools=tools)
-            reply = with_own_counts(reply, body, writes=self.route != "embeddings")
-            reply = self._with_possible_usage(reply, body, sent, len(content))
-            breaker.record_answer()
-            return reply
-        except RefusedField:
-            breaker.record_answer()
-            raise
-        except (RetryableError, ModelError, UserError) as error:
-            failure = error
-        except (aiohttp.ClientError, TimeoutError) as error:
-            failure, reached = _connection_error(error, endpoint.timeout, self._key)
-        if isinstance(failure, RetryableError) and failure.web_page:
-            breaker.record_web_page(self._who, str(failure))
-            breaker.check(term)
-        elif isinstance(failure, RetryableError) and failure.silent:
-            breaker.record_silence(term, self._who, str(failure), endpoint.patience, reached=reached)
-            breaker.check(term)
-        else:
-            breaker.record_answer()
-        if isinstance(failure, UserError):
-            breaker.end_term(str(failure))
-        raise failure from None
+        response = await call.service.transport.post(
+            self.route, self._key, content, timeout=endpoint.timeout, reply_bytes=endpoint.reply_bytes
+        )
+        latency = time.perf_counter() - started
+        if response.status >= 300:
+            # A key at the end, cut in two, would not be recognised.
+            shown = response.content if response.complete else response.content[:-_KEY_BYTES]
+            raise self._status_error(call, response.status, response.headers, self._text(shown), body)
+        tools = endpoint.tool_calls and bool(call.prompt.tools)
+        usage = self._possible_usage(call.reception, body, len(content), len(response.content))
+        if not response.complete:
+            message = f"{self._who}: its reply is longer than {endpoint.reply_bytes:,} bytes, and was read no further"
+            counted = with_own_counts(Completion("x" * self._allowed_tokens(body)), body).usage
+            counted = replace(counted, output_tokens=self._allowed_tokens(body))
+            raise ModelError(message, Outcome.TOO_LONG, usage(counted))
+        reply = self._read(call, response, body, tools=tools)
+        reply = with_own_counts(reply, body, writes=self.route != "embeddings")
+        if reply.answered_by:
+            self._say_once(call.reception, reply.answered_by, f"names {reply.answered_by} as the model that answers.")
+        return replace(reply, usage=usage(reply.usage), latency=latency)
+
+    def _named(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return who a reply says has answered: another model than was asked, and a fingerprint."""
+        fingerprint = body.get("system_fingerprint")
+        return {
+            "answered_by": excerpt(other_model(self.endpoint.model, body.get("model")), self._key),
+            "fingerprint": excerpt(fingerprint, self._key) if isinstance(fingerprint, str) else "",
+        }
+
+    def _possible_usage(
+        self, reception: Reception, body: Mapping[str, Any], sent: int, received: int
+    ) -> Callable[[Usage], Usage]:
+        """Return a function that bounds token counts by the bytes sent and by what a reply may have.
+
+        No text has more tokens than bytes. Where reasoning stands beside the completion, the limit is the completion's
+        alone, so a reply may have as many tokens as the window.
+        """
+        limited = any(isinstance(body.get(name), int) for name in LIMITS)
+        window = max(self.endpoint.context_window, received)
+        most_in, most_out = sent + _TEMPLATE_TOKENS, max(self._allowed_tokens(body), received) if limited else window
+
+        def bounded(usage: Usage) -> Usage:
+            if usage.input_tokens <= most_in and usage.output_tokens <= max(most_out, window):
+                return usage
+            possible = replace(
+                usage,
+                input_tokens=min(usage.input_tokens, most_in),
+                output_tokens=min(usage.output_tokens, most_out),
+                cached_tokens=min(usage.cached_tokens, most_in),
+            )
+            self._say_once(
+                reception,
+                "counts",
+                f"counts {usage.input_tokens:,} tokens in a request of {sent:,} bytes and {usage.output_tokens:,} in "
+                "its reply, which cannot be; this and every such reply of this role is counted as what was sent and "
+                f"allowed, here {possible.input_tokens:,} and {possible.output_tokens:,}.",
+            )
+            return possible
+
+        return bounded
 
     def _text(self, content: bytes) -> str:
         """Decode a body without the key, which is searched for before anything is cut off."""
         return without_key(content.decode("utf-8", "replace"), self._key)
 
     def _status_error(
-        self, status: int, headers: Mapping[str, str], text: str, request: Mapping[str, Any]
+        self, call: Call, status: int, headers: Mapping[str, str], text: str, request: Mapping[str, Any]
     ) -> Exception:
         sent = [*request, *(["system"] if _has_system_message(request) else [])]
-        variable = self.endpoint.key_variable
-        return status_error(self._who, variable, self._key, status, headers, text, sent, forwarded=self.forwards)
+        asker = self._asker(call)
+        if call.service.transport.via and (status == 407 or status >= 502):
+            asker = replace(asker, name=f"{asker.name}{call.service.transport.via}")
+        return status_error(asker, status, headers, text, sent)
 
-    def _json(self, content: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Parse a reply; an error that came with status 200 is what its code says."""
+    def _json(self, call: Call, content: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Parse a reply; an error that came with status 200 is what its code says, or no completion."""
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
-            text = self._text(content)
+            text = self._text(content).lstrip()
+            kind = " but a web page" if text[:1] == "<" else " but an event-stream" if text[:5] == "data:" else ""
             shown = excerpt(text[:2_000], self._key) or "nothing"
-            raise RetryableError(f"the answer is not JSON: {shown}", web_page=text.lstrip()[:1] == "<") from None
+            raise RetryableError(f"the answer is not JSON{kind}: {shown}", structural=True) from None
         body = body if isinstance(body, dict) else {}
         error = body.get("error") or (_first(body.get("choices")) or {}).get("error")
         code = error.get("code") if isinstance(error, dict) else None
         if str(code).isdecimal() and 400 <= int(str(code)[:4]) < 600:
             text = self._text(json.dumps({"error": error}).encode())
-            raise self._status_error(int(str(code)), {}, text, request)
+            raise self._status_error(call, int(str(code)), {}, text, request)
         return body
 
-    def _read(self, content: bytes, latency: float, request: Mapping[str, Any], *, tools: bool) -> Completion:
-        body = self._json(content, request)
+    def _nothing(self, content: bytes, name: str) -> RetryableError:
+        """Build the failure of an answer with status 200 that has no `choices` or the like, with its own words."""
+        message = error_text(self._text(content)[:100_000])[0]
+        return RetryableError(f"the answer has no {name}: {excerpt(message, self._key)}", structural=True)
+
+    def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
+        """Read the text of a completion. What is there counts, whatever reason to end it names but these kinds."""
+        body = self._json(call, response.content, request)
         choice = _first(body.get("choices"))
         if choice is None:
-            shown = error_text(self._text(content)[:100_000])[0]
-            raise RetryableError(f"the answer has no choices: {excerpt(shown, self._key)}")
-        reason = choice.get("finish_reason")
+            raise self._nothing(response.content, "choices")
+        usage, reason = read_usage(body.get("usage")), choice.get("finish_reason")
         reason = excerpt(reason, self._key) if isinstance(reason, str) and reason else "stop"
-        if reason.casefold() in FAILED_REASONS:
-            raise RetryableError(f"the reply ended with finish_reason {reason!r}")
+        if _FAILED.search(reason):
+            raise RetryableError(f"the reply ended with finish_reason {reason!r}", usage=usage)
         message = choice.get("message")
-        refusal = message.get("refusal") if isinstance(message, dict) else None
-        filtered = reason.casefold().startswith(FILTERED_REASONS)
-        if filtered or (refusal and isinstance(refusal, str)):
+        message = message if isinstance(message, dict) else {}
+        refusal = message.get("refusal")
+        if _FILTERED.search(reason) or (refusal and isinstance(refusal, str)):
             why = excerpt(refusal, self._key) if isinstance(refusal, str) else f"finish_reason {reason!r}"
-            raise ModelError(f"{self._who} withheld its reply: {why}", Outcome.FILTERED)
-        text = message_text(message, tools=tools) if isinstance(message, dict) else None
+            raise ModelError(f"{self._who} withheld its reply: {why}", Outcome.FILTERED, usage)
+        text = message_text(message, tools=tools) if message else None
         if not isinstance(text, str):
-            raise RetryableError("the answer contains no text")
+            raise RetryableError("the answer contains no text", structural=True, usage=usage)
         text = text.encode("utf-8", "replace").decode()  # unpaired surrogates cannot be stored
-        return Completion(without_key(text, self._key), read_usage(body.get("usage")), latency, reason)
+        thoughts = any(message.get(name) for name in ("reasoning_content", "reasoning"))
+        text = without_key(text, self._key)
+        return Completion(text, usage, 0.0, reason, **self._named(body), thoughts=thoughts)
 
 
 def forwarded_step(arm: str, route: Route) -> str:
@@ -488,31 +471,27 @@ class ForwardingModel(EndpointModel):
             body[limit_field] = min(limits)
         return _without(body | settings.extra, settings.omit)
 
-    def _leave_out(self, refusal: RefusedField, body: Mapping[str, Any], refused: set[str], breaker: Breaker) -> None:
+    def _leave_out(self, refusal: RefusedField, body: Mapping[str, Any], refused: set[str]) -> None:
         settings = {"temperature", "seed", "system", *LIMITS, *self.endpoint.extra}
         if not settings.issuperset(refusal.fields):
             raise ModelError(str(refusal), Outcome.REFUSED)
-        super()._leave_out(refusal, body, refused, breaker)
+        super()._leave_out(refusal, body, refused)
 
-    def _count_refusal(self, breaker: Breaker, reception: _Reception, message: str) -> None:
-        """Count nothing: requests that are refused alike may all have the other program's mistake."""
-
-    def _read(self, content: bytes, latency: float, request: Mapping[str, Any], *, tools: bool) -> Completion:
-        self._json(content, request)
-        text = self._text(content)
+    def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
+        self._json(call, response.content, request)
+        text = self._text(response.content)
         try:
             body = parse_json(text)
         except ValueError:
-            raise RetryableError(f"the answer is not JSON: {excerpt(text[:2_000], self._key) or 'nothing'}") from None
+            shown = excerpt(text[:2_000], self._key) or "nothing"
+            raise RetryableError(f"the answer is not JSON: {shown}", structural=True) from None
         name = {"chat/completions": "choices", "responses": "output", "embeddings": "data"}[self.route]
         items = body.get(name) if isinstance(body, dict) else None
         if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
-            message = error_text(text[:100_000])[0]
-            raise RetryableError(f"the answer has no {name}: {excerpt(message, self._key)}")
+            raise self._nothing(response.content, name)
         reason = items[0].get("finish_reason") if self.route == "chat/completions" else None
-        return Completion(
-            to_json(body), read_usage(body.get("usage")), latency, reason if isinstance(reason, str) else ""
-        )
+        reason = reason if isinstance(reason, str) else ""
+        return Completion(to_json(body), read_usage(body.get("usage")), 0.0, reason, **self._named(body))
 
 
 def _without(body: dict[str, Any], names: Collection[str], *, rename_limits: bool = False) -> dict[str, Any]:
@@ -547,18 +526,6 @@ def _has_system_message(body: Mapping[str, Any]) -> bool:
 
 def _content_parts(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
-
-
-def _connection_error(error: Exception, timeout: float, key: str) -> tuple[RetryableError, bool]:
-    """Classify a try without an answer, and tell whether there was a connection."""
-    import aiohttp
-
-    message = excerpt(str(getattr(error, "strerror", "") or error or type(error).__name__), key)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return RetryableError(f"no connection ({message})", silent=True), False
-    if isinstance(error, TimeoutError):
-        return RetryableError(f"no answer within {timeout:g} seconds", silent=True), True
-    return RetryableError(f"the connection broke ({message})", silent=True), True
 
 
 def _first(choices: object) -> dict[str, Any] | None:

@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamlib.files import to_json
-from beamlib.llm.client import ForwardingModel
+from beamlib.llm.client import Call, ForwardingModel
 from beamlib.llm.endpoints import Embedding
 from beamlib.llm.faults import RetryableError
 from beamlib.llm.model import REFUSALS, Completion, ModelError, Outcome, Prompt, Usage
+from beamlib.llm.transport import Response
 
 EMBED = "encoder/embeddings"
 """The step that calls of an encoder are stored as."""
@@ -158,8 +159,8 @@ class EmbeddingModel(ForwardingModel):
         (reply,) = await self._embed([text[:length]])
         return [replace(reply, finish_reason="length") if isinstance(reply, Completion) else reply]
 
-    def _read(self, content: bytes, latency: float, request: Mapping[str, Any], *, tools: bool) -> Completion:
-        reply = super()._read(content, latency, request, tools=tools)
+    def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
+        reply = super()._read(call, response, request, tools=tools)
         vectors = self._vectors(json.loads(reply.text)["data"], len(request["input"]))
         return replace(reply, text=to_json([write_vector(vector) for vector in vectors]))
 

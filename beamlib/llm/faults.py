@@ -1,35 +1,38 @@
-"""Classify failed calls, and stop calling an endpoint that does not answer.
+"""Classify failed calls.
 
 A failure has one of three consequences: the call is retried (`RetryableError`), this call has no answer (`ModelError`
 with an outcome), or no call can succeed (`UserError`: the run stops, stored replies stay, the same command continues).
+The status and the structure of an answer decide which. Its words choose the sentence that a user reads, and tell what
+one request alone was refused for: its length, its content, or a field that can be left out.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from beamlib.errors import UserError
-from beamlib.llm.keys import without_key
-from beamlib.llm.model import ModelError, Outcome
+from beamlib.llm.keys import is_secret, without_key
+from beamlib.llm.model import ModelError, Outcome, Usage
 
-CONTINUE = "replies that arrived are stored, and the same command continues from there"
+CONTINUE = "replies that arrived are stored, and the same command goes on from there"
 
-_SILENT_TRIES = 8
-"""Tries in a row without an answer before the breaker opens. If one try in five fails, the chance is 3 in 10^6."""
-_WEB_PAGES = 8
-"""HTML replies in a row that end the run: `base_url` is the address of a website, not of an API."""
-_FIRST_PATIENCE = 5.0
-"""Seconds for an endpoint that has never answered: probably a wrong address, or the server is not running."""
 _LONGEST_WAIT = 600.0
 """Seconds to wait on request. Beyond, the user decides (daily quotas ask for hours)."""
+_POINT_IN_TIME = 1e9
+"""A larger number of seconds to wait is a point in time since 1970; from a thousand times as much, in milliseconds."""
+_BUSY = frozenset({408, 409, 420, 423, 424, 425, 429, 449, 498, 499})
+"""Statuses 4xx of a server that is loading, full or too slow, and may answer later."""
+_REFUSED = frozenset({400, 403, 413, 422, 451})
+"""Statuses of a refusal that may concern one request alone."""
+_KEPT = 4
+"""Characters of a key's beginning or end that a masked key in a server's text still shows."""
 
 _CONTEXT = re.compile(
     r"context[ _-]?(length|size|window)|maximum model length|(maximum|total) number of (input )?tokens"
@@ -40,17 +43,11 @@ _FILTER = re.compile(
     r"content[ _-]?filter|content[ _-](management[ _-])?policy|flagged as potentially violating|moderation",
     re.IGNORECASE,
 )
-_BAD_KEY = re.compile(
-    r"api[ _-]?key.{0,40}(not valid|invalid|missing|expired)|invalid.{0,20}api[ _-]?key", re.IGNORECASE
-)
 _SYSTEM = re.compile(
     r"system['\"` ]*(role|message|prompt|instruction)s?\b.{0,40}\b(not|n't|unsupported)\b"
     r"|(not|n't) support.{0,30}\bsystem\b|roles must alternate"
     r"|only user.{0,20}assistant.{0,20}roles|developer instruction is not enabled",
     re.IGNORECASE,
-)
-_STREAM = re.compile(
-    r"(only|must|requires?|please)\b.{0,40}\bstream|\bstream(ing)?\b.{0,40}\b(only|required|must|true)\b", re.IGNORECASE
 )
 _REFUSAL = re.compile(
     r"\b(not|n't|unsupported|unknown|unrecognized|unexpected|extra|invalid|must|only|cannot|forbidden|deprecated|between"
@@ -60,9 +57,15 @@ _REFUSAL = re.compile(
 _LOCATION = re.compile(r"\"loc\": *\[([^\]]*)\]")
 _FIXED_FIELDS = frozenset({"model", "messages", "input", "stream"})
 _TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
-_WAIT = re.compile(r"(?:try again|retry) (?:in|after) ((?:\d[\d.]*\s*[a-z]+\s*)+)", re.IGNORECASE)
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_PER_DAY = re.compile(r"per[ -]day", re.IGNORECASE)
+_UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|months?)(?![a-z])"
+_WAIT = re.compile(
+    r"(?:try again|retry|wait|available|resets?|renewed)(?: again)?(?: in| after| for| at least)* "
+    rf"((?:\d[\d.]*\s*{_UNIT}(?:,? and|,)?\s*)+)",
+    re.IGNORECASE,
+)
+_WAIT_FIELD = re.compile(r"retry_?(?:delay|after|in)(_?ms)?(_?seconds?|_?s)?", re.IGNORECASE)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0, "month": 2_592_000.0}
+_TEXT_FIELDS = ("message", "detail", "status_msg", "error_message", "error_msg", "msg", "error", "reason", "title")
 
 
 @dataclass(eq=False)
@@ -71,16 +74,24 @@ class RetryableError(Exception):
 
     Args:
         wait: Seconds that the endpoint asked for.
-        silent: There was no answer at all.
+        silent: The server did not work: no response, or a status 5xx.
+        reached: There was a connection, so the address is a server's.
         throttled: The endpoint limits the rate of calls.
-        web_page: The answer was HTML.
+        timed_out: The response took too long.
+        structural: The response came with status 200 and is no completion.
+        cure: What may help, for messages.
+        usage: What the try cost all the same.
     """
 
     message: str
     wait: float | None = None
     silent: bool = False
+    reached: bool = True
     throttled: bool = False
-    web_page: bool = False
+    timed_out: bool = False
+    structural: bool = False
+    cure: str = ""
+    usage: Usage = field(default_factory=Usage)
 
     def __str__(self) -> str:
         return self.message
@@ -98,30 +109,29 @@ class RefusedField(Exception):
         self.fields = fields
 
 
-async def read_at_most(chunks: AsyncIterable[bytes], limit: int) -> tuple[bytes, bool]:
-    """Read the first `limit` bytes of a reply; also tell whether that was all of it."""
-    parts, size = [], 0
-    async for chunk in chunks:
-        parts.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            return b"".join(parts)[:limit], False
-    return b"".join(parts), True
-
-
 def excerpt(text: str, key: str) -> str:
-    """Shorten a server's text for a message: one line, at most 200 characters, no key, no control characters."""
-    printable = "".join(c if c.isprintable() else " " for c in without_key(text, key))
+    """Shorten a server's text for a message: one line, at most 200 characters, no key, no control characters.
+
+    Nor a masked key: some servers repeat its first or last characters.
+    """
+    printable = "".join(c if c.isprintable() else " " for c in without_key(text, key)[:5_000])
+    if is_secret(key):
+        parts = "|".join(map(re.escape, (key[:_KEPT], key[-_KEPT:])))
+        printable = re.sub(rf"[^\s\"'`]*(?:{parts})[^\s\"'`]*", _mask, printable)
     line = " ".join(printable.split())
     return line if len(line) <= 200 else line[:199] + "…"
 
 
+def _mask(word: re.Match[str]) -> str:
+    return "[key]" if len(word[0]) > _KEPT + 2 and not word[0].isalpha() else word[0]
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Read the seconds to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date."""
+    """Read the seconds to wait: `retry-after-ms`, or `Retry-After` in seconds, as a date or as a point in time."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
-        if re.fullmatch(r"\d{1,12}(\.\d{1,9})?", value):
-            return float(value) / unit
+        if re.fullmatch(r"\d{1,19}(\.\d{1,9})?", value):
+            return _seconds_until(float(value)) if float(value) > _POINT_IN_TIME else float(value) / unit
     try:
         date = parsedate_to_datetime(headers.get("retry-after", ""))
     except (ValueError, TypeError, OverflowError):  # a time zone of more seconds than there are
@@ -130,28 +140,72 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (date - datetime.now(UTC)).total_seconds())
 
 
-def stated_wait(message: str) -> float | None:
-    """Read the seconds to wait from an error's text, for example `Please try again in 7h12m0s`."""
-    match = _WAIT.search(message)
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", match[1].lower()) if match else []
-    known = [(number, unit if unit in _UNITS else unit[:1]) for number, unit in parts]
-    seconds = [float(number) * _UNITS[unit] for number, unit in known if unit in _UNITS and len(number) < 13]
-    return sum(seconds) if seconds else None
+def _seconds_until(moment: float) -> float:
+    """Return the seconds until a point in time, which is given in seconds, or in finer units if it is that large."""
+    while moment > 1_000 * _POINT_IN_TIME / 10:
+        moment /= 1_000
+    return max(0.0, moment - time.time())
+
+
+def stated_wait(body: str) -> float | None:
+    """Read the seconds to wait from an error's body: a field such as `retryDelay`, or "try again in 7h12m0s"."""
+    try:
+        fields = [(name, value) for name, value in _fields(json.loads(body)) if _WAIT_FIELD.fullmatch(name)]
+    except (ValueError, RecursionError):
+        fields = []
+    waits = []
+    for name, value in fields:
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            unit = 0.001 if name.lower().endswith("ms") else 1.0
+            waits.append(_seconds_until(value) if value > _POINT_IN_TIME else value * unit)
+        elif isinstance(value, str):
+            waits += _duration(value)
+    for match in _WAIT.finditer(body):
+        waits += _duration(match[1])
+    return max(waits, default=None)
+
+
+def _duration(text: str) -> list[float]:
+    """Read "7h12m0s" or "1 hour and 5 minutes" as seconds; an empty list if it is no duration."""
+    parts = re.findall(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", text.lower())
+    seconds = [float(number) * _seconds_of(unit) for number, unit in parts if len(number) < 13]
+    return [sum(seconds)] if seconds else []
+
+
+def _seconds_of(unit: str) -> float:
+    return _UNITS.get(unit) or _UNITS["ms" if unit.startswith("mil") else "month" if unit.startswith("mo") else unit[0]]
+
+
+def _fields(value: object) -> Iterator[tuple[str, object]]:
+    """Yield name and value of all fields of a JSON value."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield str(name), item
+            yield from _fields(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _fields(item)
 
 
 def error_text(body: str) -> tuple[str, str]:
-    """Read message and codes of an error body as OpenAI, vLLM, Gemini (a list), TGI and FastAPI write it."""
+    """Read message and codes of an error body, as OpenAI, vLLM, Gemini (a list), TGI, FastAPI and others write it."""
     try:
         error: Any = json.loads(body)
     except (ValueError, RecursionError):
         return body, ""
     if isinstance(error, list) and error:
         error = error[0]
-    if isinstance(error, dict) and isinstance(error.get("error"), dict | str):
+    if isinstance(error, dict) and isinstance(error.get("error"), dict | str) and error["error"]:
         error = error["error"]
     if not isinstance(error, dict):
         return (error if isinstance(error, str) else body), ""
-    message = error.get("message") or error.get("detail") or body
+    message = error.get("message") or error.get("detail")
+    if not message:
+        try:
+            texts = [(name, text) for name, text in _fields(error) if name in _TEXT_FIELDS and text]
+        except RecursionError:
+            texts = []
+        message = next((text for field in _TEXT_FIELDS for name, text in texts if name == field), body)
     codes = " ".join(str(error.get(name)) for name in ("code", "type", "status") if error.get(name))
     if isinstance(field := error.get("param"), str) and field not in ("messages", "input_tokens"):
         codes += f" param={field}"  # vLLM names a wrong setting here and nowhere else
@@ -172,147 +226,128 @@ def refused_fields(message: str, codes: str, sent: Collection[str]) -> tuple[str
     return tuple(name for name in sent if name in named and name not in _FIXED_FIELDS)
 
 
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asked: `name` (role, model and address), the key and its variable, and whether any request was answered."""
+
+    name: str
+    key_variable: str = ""
+    key: str = ""
+    answered: bool = False
+
+
 def status_error(
-    who: str,
-    key_variable: str,
-    key: str,
-    status: int,
-    headers: Mapping[str, str],
-    body: str,
-    sent: Collection[str] = (),
-    *,
-    forwarded: bool = False,
+    asker: Asker, status: int, headers: Mapping[str, str], body: str, sent: Collection[str] = ()
 ) -> RetryableError | ModelError | UserError | RefusedField:
     """Classify an answer with an error status.
 
     Args:
-        who: Names role, model and address.
         sent: The fields of the request, and `system` if it has a system message.
-        forwarded: Whether another program wrote the request; a refusal of it then concerns this call alone.
     """
     message, codes = error_text(body)
-    text = f"{who} answered with status {status}: {excerpt(message, key) or 'no text'}"
+    text = f"{asker.name} answered with status {status}: {excerpt(message, asker.key) or 'no text'}"
     searched = f"{codes} {message}"
     if 300 <= status < 400:
-        # One call fails: the next may reach another of several servers.
-        target = excerpt(headers.get("location", "").partition("?")[0], key) or "nowhere"
-        return ModelError(
-            f"{text}, a redirect to {target}; if this repeats, correct base_url in the models file",
-            Outcome.REDIRECTED,
+        target = excerpt(headers.get("location", "").partition("?")[0], asker.key) or "nowhere"
+        return ModelError(f"{text}, a redirect to {target}", Outcome.REDIRECTED)
+    wait = retry_after(headers)
+    wait = stated_wait(body) if wait is None else wait
+    if status not in _REFUSED and wait is not None and wait > _LONGEST_WAIT:
+        return UserError(
+            f"{text}; it asks to wait {_in_words(wait)}: run the same command again after that; {CONTINUE}."
         )
-    if status == 402 or "insufficient_quota" in codes:
-        return UserError(f"{text}; the account has no credit left, buy some; {CONTINUE}.")
+    if status in (401, 402, 405, 410) or (status == 404 and not asker.answered):
+        return UserError(f"{text}; {advice(searched, status, asker)}; {CONTINUE}.")
     if status in (413, 429) and _TOO_LARGE.search(searched):
         return ModelError(f"{text}; no wait makes the account's limit larger", Outcome.CONTEXT_LENGTH)
-    if status >= 500 and _CONTEXT.search(searched):  # llama.cpp
+    if status == 413 or ((status in _REFUSED or status >= 500) and _CONTEXT.search(searched)):  # llama.cpp sends 500
         return ModelError(text, Outcome.CONTEXT_LENGTH)
-    if "system" in sent and status in (400, 422, 500) and _SYSTEM.search(message):  # llama.cpp answers with 500
+    if "system" in sent and status in (400, 422, 500) and _SYSTEM.search(message):
         return RefusedField(text, ("system",))
-    if status in (408, 409, 429) or status >= 500:
-        return _retry_or_end(text, status, headers, message)
-    if _FILTER.search(searched):
+    if status in _REFUSED and _FILTER.search(searched):
         return ModelError(text, Outcome.FILTERED)
-    if status in (401, 403) or _BAD_KEY.search(searched):
-        # Without the server's text, which often repeats the key or a part of it.
-        call = f"the key in the environment variable {key_variable}" if key_variable else "a call without a key"
-        fix = "correct it" if key_variable else "name the variable that contains one as key_variable in the models file"
-        return UserError(f"{who} refused {call} (status {status}); {fix}; {CONTINUE}.")
-    if status not in (400, 413, 422):
-        return UserError(f"{text}; correct model and base_url in the models file; {CONTINUE}.")
-    if _CONTEXT.search(searched):
-        return ModelError(text, Outcome.CONTEXT_LENGTH)
-    if "stream" not in sent and _STREAM.search(message):
-        return UserError(
-            f"{text}; it answers only as a stream, which is not read: choose another model, or put a proxy that "
-            f"collects streams, such as LiteLLM, in front of it and give its address as base_url; {CONTINUE}."
-        )
-    if fields := refused_fields(message, codes, sent):
+    if status in (400, 422) and (fields := refused_fields(message, codes, sent)):
         return RefusedField(text, fields)
-    named = re.search(r"param=|\b(unsupported|unknown|unrecognized)_(parameter|value)\b", codes)
-    if named and not forwarded:
-        return field_error(text)
-    return ModelError(text, Outcome.REFUSED)
+    if status in _REFUSED or not (asker.answered or status in _BUSY or status >= 500):
+        return ModelError(text, Outcome.REFUSED)
+    return RetryableError(text, wait=wait, silent=status >= 500, throttled=status < 500)
 
 
-def _retry_or_end(text: str, status: int, headers: Mapping[str, str], message: str) -> RetryableError | UserError:
-    """Retry after the wait that is asked for, or end the run where it is long."""
-    wait = retry_after(headers)
-    wait = stated_wait(message) if wait is None else wait
-    daily = status == 429 and wait is None and _PER_DAY.search(message)
-    if daily or (wait is not None and wait > _LONGEST_WAIT):
-        asked = "a daily limit is reached" if wait is None else f"it asks to wait {wait / 60:.0f} minutes"
-        return UserError(f"{text}; {asked}: run the same command again after that; {CONTINUE}.")
-    return RetryableError(text, wait=wait, silent=status >= 500, throttled=status == 429)
+def _in_words(seconds: float) -> str:
+    if seconds < 5_400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3_600:.0f} hours" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+_WHAT_IT_MAY_BE = (
+    (
+        r"credit|balance|billing|insufficient|quota|recharge|pre-?pa(id|y)|payment|\bfunds?\b|top.?up|arrears|spend|paid"
+        r"|per.?day|daily|monthly|per.?month|usage limit",
+        "the account may have no credit or quota left: buy credit, or wait until the quota is renewed",
+    ),
+    (
+        r"country|region|territory|location|\bbanned\b|block(ed|list)|firewall|cloudflare|\b10(06|09|10|15|20)\b|captcha",
+        "the server may serve neither this place nor this client: ask from another network, or have its firewall let "
+        "you through",
+    ),
+    (
+        r"(access|permi|allowed|entitled|subscri|tier|verif).{0,60}\bmodel|\bmodel.{0,60}(access|permi|tier|verif)",
+        "the account may have no access to this model: ask its provider for access, or name another model",
+    ),
+    (
+        r"api.?key|authent|authoriz|credential|\bkey\b|bearer|\btoken (is|has|was|not|expired)|access token",
+        "{key}",
+    ),
+    (
+        r"\bstream|^data:|event-stream",
+        "it may answer only as a stream, which is not read: choose another model, or put a proxy that collects "
+        "streams, such as LiteLLM, in front of it",
+    ),
+    (
+        r"redirect to https:",
+        "it may be served over TLS only: write https:// in base_url, or the address that it names",
+    ),
+    (
+        r"without text|empty|no text",
+        "a reasoning parser may take the whole reply for thoughts: switch it off (vLLM: --reasoning-parser), or switch "
+        "thinking off by extra: {{chat_template_kwargs: {{enable_thinking: false}}}}",
+    ),
+    (
+        r"<!doctype|<html|web page|redirect|endpoint|method|no route|\bpath\b|\burl\b|/v1|not found|unknown model"
+        r"|does not exist|status 40[45]|not JSON",
+        "base_url may be another address than the API's (most end with /v1), or the model may have another name: "
+        "correct base_url or model",
+    ),
+)
+
+
+def advice(text: str, status: int, asker: Asker) -> str:
+    """Say what a server's words may mean and the two likeliest cures. The words choose this sentence, nothing else."""
+    variable = asker.key_variable
+    key = (
+        f"the key in the environment variable {variable} may be wrong, or not be allowed to do this: correct it, or "
+        "have it allowed at its provider"
+        if variable
+        else "a call without a key is refused: name the variable that contains one as key_variable in the models file, "
+        "or correct base_url"
+    )
+    if status in (401, 402):
+        return key if status == 401 else _WHAT_IT_MAY_BE[0][1]
+    for pattern, sentence in _WHAT_IT_MAY_BE:
+        if re.search(pattern, text, re.IGNORECASE):
+            return sentence.format(key=key)
+    if status == 403:
+        return key
+    if status in (404, 405, 410):
+        return _WHAT_IT_MAY_BE[-1][1]
+    if status in (400, 422):
+        return (
+            "a field of the request may be refused: correct this role's limit_field, tool_calls or extra in the models "
+            "file, or leave optional fields out, for example omit: [seed], or omit: [system] for the system message"
+        )
+    return "the server may be down or overloaded: start it or wait, or correct base_url and model in the models file"
 
 
 def field_error(text: str) -> UserError:
     """Build the error for a refusal of a field that cannot be left out by itself."""
-    return UserError(
-        f"{text}; correct this role's limit_field, tool_calls or extra in the models file, or name optional fields "
-        f"that the endpoint does not take under omit, for example omit: [seed]; {CONTINUE}."
-    )
-
-
-class Breaker:
-    """Circuit breaker: suspends calls to an endpoint that does not answer, and ends them if that lasts.
-
-    Closed, calls pass. Eight silent tries in a row (no connection, timeout, status 5xx) open it: calls wait, and one
-    at a time probes. Any answer closes it. Silence for longer than the caller's patience ends the `term`: every call
-    that entered in it raises the same `UserError`. Later calls start afresh, as when a notebook's cell runs again.
-    """
-
-    def __init__(self) -> None:
-        self.open = False
-        self.term = 0
-        self.pause = 0.0
-        self.probing = asyncio.Lock()
-        self.verdict = ""
-        self._answered = False
-        self._silent = 0
-        self._since = 0.0
-        self._web_pages = 0
-
-    def check(self, term: int) -> None:
-        """Raise the `UserError` that ended `term`, if it has ended."""
-        if term < self.term:
-            raise UserError(self.verdict)
-
-    def record_answer(self) -> None:
-        """Note an answer of any kind."""
-        self._answered = True
-        self.open = False
-        self._silent = 0
-        self._web_pages = 0
-
-    def record_web_page(self, who: str, message: str) -> None:
-        """Note an HTML answer; several in a row end the term."""
-        pages = self._web_pages + 1
-        self.record_answer()
-        self._web_pages = pages
-        if pages >= _WEB_PAGES:
-            self.end_term(f"{who} answers with web pages ({message}); correct base_url in the models file; {CONTINUE}.")
-
-    def record_silence(self, term: int, who: str, message: str, patience: float, *, reached: bool) -> None:
-        """Note a try without an answer. `reached`: there was a connection, so the address is a server's."""
-        if term < self.term:
-            return
-        now = time.monotonic()
-        if not self._silent:
-            self._since = now
-        self._silent += 1
-        limit = patience if self._answered else min(patience, _FIRST_PATIENCE)
-        if self._silent >= _SILENT_TRIES or not (reached or self._answered):
-            self.open = True
-            self.pause = min(5.0, max(0.05, limit / 20))
-        if self.open and now - self._since >= limit:
-            self.end_term(
-                f"{who} has not answered for {now - self._since:.0f} seconds (tries: {self._silent}; last: {message}); "
-                f"start the server or correct base_url; {CONTINUE}."
-            )
-
-    def end_term(self, verdict: str) -> None:
-        """End every call of the current term with `verdict`, queued ones included."""
-        self.term += 1
-        self.verdict = verdict
-        self.open = self._answered = False
-        self._silent = self._web_pages = 0
+    return UserError(f"{text}; {advice('', 400, Asker(''))}; {CONTINUE}.")

@@ -431,7 +431,7 @@ def _form_of(prompt: PromptFile) -> _Form:
         part for value in shown for part in _within(value) if isinstance(part, dict) or any(True for _ in _texts(part))
     )
     values = tuple(value for value in [*shown, *inner] if any(True for _ in _leaves(value)))
-    return _Form(_words(" ".join(static_texts(prompt))), values, frozenset(stand_ins))
+    return _Form(_spaced(" ".join(static_texts(prompt))), values, frozenset(stand_ins))
 
 
 def _is_echo(found: FoundJson, prompt_id: str) -> bool:
@@ -439,7 +439,7 @@ def _is_echo(found: FoundJson, prompt_id: str) -> bool:
     objects = (value for value in _within(found.value) if isinstance(value, dict))
     if any(value in form.values for value in [found.value, *objects]):
         return True
-    if not found.complete and _words(found.text) in form.text:
+    if not found.complete and _spaced(found.text) in form.text:
         return True
     said = [_words(text) for text in _texts(found.value)]
     return any(
@@ -448,8 +448,13 @@ def _is_echo(found: FoundJson, prompt_id: str) -> bool:
     )
 
 
-def _words(text: str) -> str:
+def _spaced(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+def _words(text: str) -> str:
+    """Return the words of a text; of one without words, its signs."""
+    return " ".join(re.findall(r"\w+", text.casefold())) or text.strip()
 
 
 def _within(value: Any) -> Iterator[Any]:

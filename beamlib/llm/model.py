@@ -99,7 +99,7 @@ class Completion:
     """A model's reply. `latency` is in seconds; `finish_reason` is the endpoint's, usually one of OpenAI's.
 
     `answered_by` is the model that the reply names where it is not the one that was asked, and `fingerprint` the
-    serving configuration that it names.
+    serving configuration that it names. `thoughts` says that it had thoughts in a field of their own.
     """
 
     text: str
@@ -108,6 +108,7 @@ class Completion:
     finish_reason: str = "stop"
     answered_by: str = ""
     fingerprint: str = ""
+    thoughts: bool = False
 
 
 MOST_REPLY_BYTES = 32 << 20

@@ -63,15 +63,13 @@ _WORD_BEFORE = re.compile(r"\b(yes|no)(?: ?/ ?| and | or )\Z")
 _NEGATION = re.compile(r"\b(?:cannot|neither|never|nor|not|than)\b|n['’]t\b")
 _LAST_CHARACTERS = 300  # that hold a reply's last word and what denies it
 
-COMPLETE_REASONS = frozenset(
-    {"", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "complete", "completed", "tool_calls"}
-    | {"function_call", "tool_use"}
-)
-"""Values of `finish_reason`, in lower case, of a complete reply."""
-TRUNCATED_REASONS = frozenset(
-    {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
-)
-"""Values of `finish_reason`, in lower case, of a reply that was cut off."""
+_TRUNCATED = re.compile(r"length|max|limit|token|window|trunc|incomplete", re.IGNORECASE)
+_ENDED = re.compile(r"(?:eos|stop|end)[_-]?tokens?", re.IGNORECASE)
+
+
+def is_truncated(finish_reason: str) -> bool:
+    """Whether a reply was cut off at a limit of tokens. Any other reason ends a reply whose text counts as it is."""
+    return bool(_TRUNCATED.search(finish_reason)) and not _ENDED.fullmatch(finish_reason)
 
 
 async def ask(
@@ -230,12 +228,8 @@ class RetryingModel:
     def _usable(
         self, reply: Completion, prompt: Prompt, cut: Callable[[str], str], *, may_be_empty: bool
     ) -> Completion | _Problem:
-        reason = reply.finish_reason.casefold()
-        if reason not in COMPLETE_REASONS | TRUNCATED_REASONS:
-            message = f"the reply ended with an unknown finish_reason, {reply.finish_reason!r}"
-            raise ModelError(message, Outcome.UNREADABLE)
         clean = clean_reply(reply.text, self.learnt)
-        text, truncated = clean.text, reason in TRUNCATED_REASONS
+        text, truncated = clean.text, is_truncated(reply.finish_reason)
         if clean.ran_on and self.name not in _RUNNING_ON:
             _RUNNING_ON.add(self.name)
             print(
@@ -244,11 +238,10 @@ class RetryingModel:
                 file=sys.stderr, flush=True,
             )  # fmt: skip
         if clean.unfinished or truncated:
-            text = cut(text)
+            text, reply = cut(text), replace(reply, finish_reason="length")
             if not text.strip():
                 return _CUT if truncated else _THOUGHTS
-            return replace(reply, text=text, finish_reason="length")
-        if not text.strip():
+        elif not text.strip():
             return replace(reply, text="") if may_be_empty else _EMPTY
         return _ECHO if repeats_request(text, prompt) else replace(reply, text=text)
 

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from beamlib.errors import UserError
+from beamlib.files import to_json
 from beamlib.llm.call_store import LARGEST_COUNT, THIS_RUN, CallStore, StoredCall, Totals, call_key
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Prompt, stopping, track
+from beamlib.llm.replay_log import Asked, is_watched, note
 from beamlib.llm.spending import has_limit, reserve
 
 __all__ = ["THIS_RUN", "CallStore", "Mode", "StoredCall", "StoredModel", "Totals", "call_key"]
@@ -83,11 +85,16 @@ class StoredModel:
             ModelError: the call ended without a usable reply.
             UserError: a call would have to be sent and may not be.
         """
-        key = call_key(self.model.request(prompt), self.model.endpoint.base_url, prompt.repeat)
+        request = self.model.request(prompt)
+        key = call_key(request, self.model.endpoint.base_url, prompt.repeat)
         flight = (asyncio.get_running_loop(), key)
         task = self.store.in_flight.get(flight)
         if task is None:
             stored = self._stored(key)
+            if self.mode == "replay" and is_watched(self.store.path):
+                self._note(
+                    Asked(key=key, fields=self._facts(prompt), characters=len(to_json(request)), stored=bool(stored))
+                )
             if stored is None:
                 self._check_permission(prompt)
                 if self.store.claim():  # another run may have recorded the call until now
@@ -107,6 +114,12 @@ class StoredModel:
             return call
         refused_before = call.refused and self.store.get(key, of_run=True) is None
         return None if call.transient or refused_before else call
+
+    def _note(self, asked: Asked) -> None:
+        """Note what is asked; a missing call fails alone, so that a verification finds all that are missing."""
+        note(self.store.path, asked)
+        if not asked.stored:
+            raise ModelError("the call is not stored")
 
     def _check_permission(self, prompt: Prompt) -> None:
         place = f"conversation {self.conversation}, step {prompt.id}, {prompt.about or self.role}"
@@ -154,22 +167,24 @@ class StoredModel:
                 "answered_by": _valid_text(reply.answered_by),
                 "fingerprint": _valid_text(reply.fingerprint),
             }
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
         return StoredCall(
-            role=self.role,
-            conversation=self.conversation,
-            step=prompt.id,
-            about=_valid_text(prompt.about),
-            model=self.model.name,
-            base_url=self.model.endpoint.base_url,
-            repeat=prompt.repeat,
-            attempt=prompt.attempt,
+            **self._facts(prompt),
             input_tokens=_valid_count(reply.usage.input_tokens),
             output_tokens=_valid_count(reply.usage.output_tokens),
             cached_tokens=_valid_count(reply.usage.cached_tokens),
             estimated=reply.usage.estimated,
-            time=datetime.now(UTC).isoformat(timespec="microseconds"),
+            time=now,
             **result,
         )
+
+    def _facts(self, prompt: Prompt) -> dict[str, Any]:
+        """What a call says of itself that follows from the prompt and from this model."""
+        return {
+            "role": self.role, "conversation": self.conversation, "step": prompt.id,
+            "about": _valid_text(prompt.about), "model": self.model.name, "base_url": self.model.endpoint.base_url,
+            "repeat": prompt.repeat, "attempt": prompt.attempt,
+        }  # fmt: skip
 
     def _on_done(self, flight: tuple[asyncio.AbstractEventLoop, str], task: asyncio.Task[StoredCall]) -> None:
         del self.store.in_flight[flight]

@@ -29,11 +29,12 @@ LearntMark = tuple[str, str]
 _Kind = Literal["open", "close", "final", "end", "turn", "box", "token"]
 
 _MARK = re.compile(
-    r"(?P<bracket>[<\[◁⟨〈《【«‹])(?P<before>[/|｜]{0,2})\s?(?P<name>[^\W\d][\w▁:.+-]{0,60})"
-    r"(?P<attributes>\s[^<>\[\]\n]{0,400}?)?(?P<after>[/|｜]{0,2})[>\]▷⟩〉》】»›]"
+    r"(?P<bracket>[<\[{(◁⟨〈《【«‹])(?P<double>(?P=bracket))?(?P<before>[/|｜]{0,2})\s?(?P<name>[^\W\d][\w▁:.+-]{0,60})"
+    r"(?P<attributes>\s[^<>\[\]\n]{0,400}?)?(?P<after>[/|｜]{0,2})[>\]})▷⟩〉》】»›](?(double)[>\]})▷⟩〉》】»›])"
+    r"|(?P<odd>\[e~\[|\]~b\])"  # MiniMax
 )
 _THINKING = re.compile(
-    r"think|thought|reason|analy[sz]|scratch|reflect|deliberat|ponder|monolog|contemplat|ruminat|introspect|思考|思维|推理",
+    r"think|thought|reason|analy[sz]|scratch|reflect|deliberat|ponder|monolog|contemplat|ruminat|introspect|brainstorm|rational|思考|思维|推理",
     re.IGNORECASE,
 )
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
@@ -54,12 +55,15 @@ _FRAMES = frozenset({"turn", "text", "sentence", "header", "im", "id", "role", "
 _ANSWERS = frozenset({"answer", "response", "output", "final", "solution", "conclusion", "reply"})
 
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)(?P<info>[^\n`<]*)", re.MULTILINE)
-_SUMMARY = re.compile(r"\s*<summary[^<>]*>([^<>]{0,200})</summary>", re.IGNORECASE)
-_HERE = r"\W{0,4}here(?:['’]s|\s+is|\s+are)\s+(?:my|the)\s+(?:\w+\s+){0,2}"
-_THOUGHT_HEADING = re.compile(rf"\A\s*{_HERE}?(?P<what>thought|thinking|reasoning|analysis)[^\n:]{{0,30}}:", re.I)
+_SUMMARY = re.compile(r"\s*<summary[^<>]*>(.{0,300}?)</summary>", re.IGNORECASE | re.DOTALL)
+_HERE = r"\W{0,4}(?:here(?:['’]s|\s+is|\s+are)\s+(?:my|the)|my)\s+(?:\w+\s+){0,2}"
+_THOUGHT_HEADING = re.compile(rf"\A\s*{_HERE}?(?:thought|thinking|reasoning|analysis)[^\n:]{{0,30}}:", re.I)
+_PROCESS = re.compile(r"\bmy (?:\w+ )?(?:thought|thinking|reasoning) process:\Z", re.I)
+_THOUGHT_FENCE = re.compile(r"\A\s*(?P<fence>```+|~~~+)[ \t]*(?:think|thought|reason|analysis)\w*[ \t]*\n", re.I)
 _ANSWER_HEADING = re.compile(rf"^{_HERE}?(?:{'|'.join(sorted(_ANSWERS))})[^\n:]{{0,30}}:[*_]*", re.I | re.M)
 _BARE_WORD = re.compile(r"\A\s*(?:thought|think|thinking|analysis|reasoning)[ \t]*\n")
 _CHANNEL = re.compile(r"\s*(\w+)(?:[^<\n]{0,80}(?:<\|(?!message)\w+\|>[^<\n]{0,40})?<\|message\|>)?")
+_BULLET = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)])+[ \t]*")
 _LINK = re.compile(r"\([^()\s]+\)")
 _TYPED = re.compile(r"=\s*[\"']?\w*(?:think|thought|reason)", re.IGNORECASE)
 _ANSWER_TAG = re.compile(rf"<({'|'.join(sorted(_ANSWERS))})>\s*", re.IGNORECASE)
@@ -157,13 +161,16 @@ def _without_headings(text: str) -> CleanReply | None:
         return CleanReply(text[found + len("assistantfinal") :].lstrip())
     if re.match(r"analysis[A-Z]", text):
         return CleanReply("", unfinished=True)
+    if fence := _THOUGHT_FENCE.match(text):
+        _, found_end, answer_after = text[fence.end() - 1 :].partition(f"\n{fence['fence']}")
+        return CleanReply(answer_after.lstrip(), unfinished=not found_end)
     if bare := _BARE_WORD.match(text):
         rest = text[bare.end() :]
         return CleanReply(rest) if _is_json(rest) else CleanReply("", unfinished=True)
     if heading := _THOUGHT_HEADING.match(text):
         if answer := _ANSWER_HEADING.search(text, heading.end()):
             return CleanReply(text[answer.end() :].lstrip())
-        if "process" in heading[0]:  # "Here are my thoughts:" may well begin an answer
+        if _PROCESS.search(heading[0]):  # "Here are my thoughts:" may well begin an answer
             return CleanReply("", unfinished=True)
     return None
 
@@ -261,12 +268,16 @@ class _Marks:
 
     def _read(self, found: re.Match[str]) -> _Mark | None:
         """Say what a bracketed name means by itself; None if it is no mark."""
+        if found["odd"]:
+            return self._read_special(
+                found, found["odd"], {"eos"} if "e" in found["odd"] else {"turn"}, ends="e" in found["odd"]
+            )
         name, before, after, bracket = found["name"], found["before"], found["after"], found["bracket"]
         start, end = found.span()
         attributes, bars = found["attributes"] or "", any(sign in "|｜" for sign in before + after)
         pieces = {piece.casefold() for piece in _PIECE.findall(name)}
         link = "/" not in before and _LINK.match(self.text, end)
-        if (bracket == "[" and (attributes or link)) or ("/" in after and not bars):
+        if (bracket in "[{(" and (attributes or link)) or ("/" in after and not bars) or (bars and bracket in "{("):
             return None  # a header such as [thoughts of May], a link, a tag without content
         slash = "/" in before + after
         ends = slash or bool(pieces & _ENDS or (after and not before)) or any(one.startswith("end") for one in pieces)
@@ -322,7 +333,9 @@ class _Marks:
         if first or before in ("", " "):
             if closing is None and any(later.kind == "close" for later in self._from(mark.end)):
                 return False  # its closing tag is but spoken of
-            return closing is not None or mark.bracket != "[" or self.text[mark.start : mark.end].isupper()
+            shown = not first and self.text[at : mark.start].rstrip()[-1:] == ":"  # as an example of such a reply
+            special = mark.bracket not in "[{(" or (mark.bracket == "[" and self.text[mark.start : mark.end].isupper())
+            return not shown and (closing is not None or special)
         thought = self.text[mark.end : closing.start].split() if closing else []
         return before.rstrip()[-1:] in tuple(".!?") and len(thought) > 2
 
@@ -369,17 +382,25 @@ class _Marks:
             return self.text[mark.start - 1 : mark.start].isspace() and after[:1].isspace()
         if mark.name == "s" and "<s>" in before:
             return True
-        if mark.kind == "close" and any(
-            one.kind == "open" and not one.special and one.start < mark.start
-            for one in self._from(mark.start - len(before))
-        ):
-            return True  # as is its opening one in the same line
-        if not after.strip():
-            return False
+        if mark.kind == "close" and self._is_opened_in_text(mark, at, before):
+            return True
+        if _BULLET.fullmatch(before):
+            return True
+        if not after.strip():  # nothing follows a mark that an answer ends with
+            return mark.kind == "close" and before[-1:] == " " and not self.text[mark.end :].strip()
         if not before.strip():
             return mark.kind in ("end", "close") and re.match(r" +[a-z|:=-]", after) is not None
         last = before.rstrip()[-1]
         return last in "(=,+" or (before[-1] in " \t" and last not in ".!?…。！？)]}*`\"'”")
+
+    def _is_opened_in_text(self, mark: _Mark, at: int, before: str) -> bool:
+        """Tell whether an opening mark that is part of the text stands in the same line, or begins an earlier one."""
+        earlier = (one for one in self._from(at) if one.start < mark.start and one.kind == "open" and not one.special)
+        return any(
+            one.start >= mark.start - len(before) or not self._line_before(one, at).strip()
+            for one in earlier
+            if not self._is_quoted(one, at)
+        )
 
     def _fence_around(self, mark: _Mark, at: int) -> tuple[int, int] | None:
         """Return the span of the closed code fence that a mark lies in, of those that begin after `at`."""

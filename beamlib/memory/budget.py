@@ -57,29 +57,40 @@ def newest_that_fit(sizes: Sequence[int], tokens: int) -> int:
     return start
 
 
-def fit_pairs(passages: Sequence[Passage], tokens: int, counter: TokenCounter = WORDS) -> tuple[list[Passage], Cuts]:
+def fit_pairs(
+    passages: Sequence[Passage],
+    tokens: int,
+    counter: TokenCounter = WORDS,
+    *,
+    longest: int | None = None,
+    skip: bool = False,
+) -> tuple[list[Passage], Cuts]:
     """Fit ranked pairs into a room: every pair whole, the lowest-ranked dropped if they do not fit.
 
-    A pair longer than the whole room can never be shown whole. It is shortened to `OVERSIZED_SHARE` of the room, so
-    that one message of 350,000 characters neither empties the context nor vanishes from it. The number of pairs makes
-    no difference to it: a larger K shows all that a smaller one does.
+    A pair of more than `longest` tokens, by default all the room, is shortened to `OVERSIZED_SHARE` of them, so that
+    one message of 350,000 characters neither empties the context nor vanishes from it. The number of pairs makes no
+    difference to it: a larger K shows all that a smaller one does.
 
     Args:
         passages: Best first.
         tokens: The room, joints included; at least `LEAST_TOKENS` and a joint.
+        skip: Go on after a pair that does not fit, so that none is dropped that has room.
 
     Returns:
         The passages that are shown, best first, and what was cut.
     """
-    share = max(int(tokens * OVERSIZED_SHARE) - JOINT_TOKENS, LEAST_TOKENS)
+    longest = tokens if longest is None else longest
+    share = max(int(longest * OVERSIZED_SHARE) - JOINT_TOKENS, LEAST_TOKENS)
     fitted: list[Passage] = []
     left = tokens
     for item in passages:
         size = passage_tokens(item.text, counter)
-        if size > tokens:
+        if size > longest:
             item = replace(item, text=shorten(item.text, share, counter))
             size = passage_tokens(item.text, counter)
         if size > left:
+            if skip:
+                continue
             break
         fitted.append(item)
         left -= size

@@ -180,7 +180,7 @@ class DeclaredMemory:
         raise NotImplementedError(f"{cls.__module__}.{cls.__name__} has no `build`")
 
     @classmethod
-    def open(cls, given: Given) -> AbstractContextManager[Any]:
+    def opened(cls, given: Given) -> AbstractContextManager[Any]:
         """Make an empty memory that ends with the block."""
         return nullcontext(cls.build(given))
 

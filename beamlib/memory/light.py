@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
-from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut, passage_tokens
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut, passage_tokens
 from beamlib.memory.declared import Given, MemorySettings, SharedReading, setting
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import keys_of_pairs, read_pairs
@@ -85,15 +85,20 @@ def newest_pairs(pairs: Sequence[Pair], count: int) -> list[Passage]:
     return [passage(pair, part="working") for pair in pairs[max(0, len(pairs) - count) :]]
 
 
-def working_memory(pairs: Sequence[Pair], count: int, tokens: int, counter: TokenCounter = WORDS) -> list[Passage]:
-    """Return the newest `count` of `pairs`, oldest first, in at most `tokens` tokens.
+def working_memory(
+    pairs: Sequence[Pair], count: int, tokens: int, counter: TokenCounter = WORDS, longest: int | None = None
+) -> list[Passage]:
+    """Return the newest `count` of `pairs`, oldest first, in at most `tokens` tokens; see `fit_pairs` for `longest`.
 
     A retrieved pair may be in both parts, so that each part reads the same with and without the other (Table 8). If not
     all fit, the oldest are dropped.
     """
-    fitted, _ = fit_pairs(newest_pairs(pairs, count)[::-1], tokens, counter)
+    fitted, _ = fit_pairs(newest_pairs(pairs, count)[::-1], tokens, counter, longest=longest)
     return fitted[::-1]
 
+
+BASE_K = 5
+"""Retrieved pairs of the paper's base (Tables 8 and 9)."""
 
 _SWITCHES = {
     "use_retrieval": "retrieval",
@@ -114,10 +119,12 @@ class LightSettings(LightParameters):
     (M16 of the reference). The paper leaves open `working_pairs` (z; the released code's budget has room for about four
     distinct pairs), the chunker's percentile and buffer, and how the window is divided (`budget`).
 
-    Each part has its own room: a change of `k`, or an ablation of Table 8 (the `use_` switches), changes only the part
-    that it names. The default `reader_window` of 128K tokens has room for the twenty pairs of Table 9, the newest pairs
-    and the whole unfiltered scratchpad of every released conversation at hand. The 32K that section 4.1 states for Qwen
-    has not: twenty pairs have up to 41,000 tokens, a scratchpad has up to 30,000.
+    Room is given once per question, as the complete LIGHT gives it: filtered notes (at most their share), the newest
+    pairs (which leave room for the five best), then ranked pairs into all that is left. A change of `k`, or an ablation
+    of Table 8 (the `use_` switches), changes only the part that it names. The default `reader_window` of 128K tokens
+    has room for the twenty pairs of Table 9, the newest pairs and the whole unfiltered scratchpad of every released
+    conversation at hand. The 32K that section 4.1 states for Qwen has not: twenty pairs have up to 41,000 tokens, a
+    scratchpad has up to 30,000.
 
     `filter` is `chunkwise` (the paper: a call per chunk and question) or `batched` (a call per question about all
     chunks, see `relevant_in_batches`).
@@ -386,67 +393,107 @@ class Light(SharedReading):
 
     def recall_all(self, questions: Sequence[str]) -> list[RetrievedContext | ModelError]:
         """Recall for every question, in order, with all filter calls at once; a failed call fails its question."""
-
-        def build(question: str, chunks: Sequence[Chunk], gaps: int) -> RetrievedContext | ModelError:
-            try:
-                return self._build_context(question, chunks, gaps)
-            except ModelError as error:  # of the question's vector
-                return error
-
-        kept: Sequence[tuple[Sequence[Chunk], int] | ModelError] = [(self.chunks, 0)] * len(questions)
-        if self.settings.use_scratchpad and self.settings.use_filter:
-            if self.settings.filter == "batched":
-                kept = relevant_in_batches(self._model, questions, self.chunks)
-            else:
-                exact = "exact_yes" in self.settings.released
-                kept = relevant_chunks(self._model, questions, self.chunks, exact=exact)
+        ranked = {question: self._ranked(question) for question in questions}
+        found = {question: pairs for question, pairs in ranked.items() if not isinstance(pairs, ModelError)}
+        asked = [question for question, pairs in found.items() if self._needs_filter(pairs)]
+        kept = dict(zip(asked, self._filtered(asked), strict=True))
         return [
-            result if isinstance(result, ModelError) else build(question, *result)
-            for question, result in zip(questions, kept, strict=True)
+            result
+            if isinstance(result := ranked[question], ModelError)
+            else notes
+            if isinstance(notes := kept.get(question, ((), 0)), ModelError)
+            else self._build_context(result, *notes)
+            for question in questions
         ]
 
-    def _build_context(self, question: str, chunks: Sequence[Chunk], gaps: int) -> RetrievedContext:
-        packed = "character_budgets" in self.settings.released
-        passages, cuts = self._pack(question) if packed else self._fit(question)
-        if self.settings.use_scratchpad:
-            room = self.settings.budget["scratchpad"]
-            if packed:
-                used = (passage_tokens(item.text, self.settings.counter) for item in passages)
-                room = self.settings.context_tokens - sum(used)
-            notes, dropped = scratchpad_passages(chunks, room, self.settings.counter)
+    def _ranked(self, question: str) -> list[Passage] | ModelError:
+        """Return the retrieved pairs, best first. Without retrieval they are not shown, but keep their room."""
+        try:
+            return [passage(pair, "episodic") for pair in self.retrieved(question)]
+        except ModelError as error:  # of the question's vector
+            return error if self.settings.use_retrieval else []
+
+    def _filtered(self, questions: Sequence[str]) -> Sequence[tuple[Sequence[Chunk], int] | ModelError]:
+        if self.settings.filter == "batched":
+            return relevant_in_batches(self._model, questions, self.chunks)
+        exact = "exact_yes" in self.settings.released
+        return relevant_chunks(self._model, questions, self.chunks, exact=exact)
+
+    def _needs_filter(self, ranked: Sequence[Passage]) -> bool:
+        """Tell whether a context depends on the filtered notes: it shows them, or the room of pairs depends on theirs.
+
+        An ablation keeps the room that the complete LIGHT gives each part, and where all fits needs no call for that.
+        """
+        settings = self.settings
+        if settings.use_scratchpad and settings.use_filter:
+            return True
+        if "character_budgets" in settings.released or not self.chunks:
+            return False
+        most = min(
+            settings.budget["scratchpad"], sum(chunk.tokens + JOINT_TOKENS for chunk in self.chunks) + LEAST_TOKENS
+        )
+        return self._place(ranked, most) != self._place(ranked, 0)
+
+    def _build_context(self, ranked: Sequence[Passage], chunks: Sequence[Chunk], gaps: int) -> RetrievedContext:
+        """Fit the parts into the window; `chunks` are the filtered notes, where the context depends on them.
+
+        The complete LIGHT has room for its notes first, then for the newest pairs, then for the retrieved ones. An
+        ablation gives each part that stays the same room: that of the missing part stays empty. Unfiltered notes get
+        the room of the filtered ones and what is unused.
+        """
+        settings, counter = self.settings, self.settings.counter
+        shown = settings.use_scratchpad and settings.use_filter
+        if "character_budgets" in settings.released:
+            passages, cuts = self._pack(ranked if settings.use_retrieval else [])
+            room = settings.context_tokens - _size(passages, counter)
+            notes, dropped = scratchpad_passages(chunks if shown else self.chunks, room, counter)
+        else:
+            notes, dropped = scratchpad_passages(chunks, settings.budget["scratchpad"], counter)
+            pairs, newest, recalled = self._place(ranked, _size(notes, counter))
+            passages = [*(pairs if settings.use_retrieval else []), *(newest if settings.use_working else [])]
+            cuts = _cuts(ranked if settings.use_retrieval else [], recalled if settings.use_working else [], passages)
+            if not settings.use_filter:
+                room = settings.context_tokens - _size([*pairs, *newest], counter)
+                notes, dropped = scratchpad_passages(self.chunks, room, counter)
+        if settings.use_scratchpad:
             passages, cuts = passages + notes, cuts + Cuts(chunks_dropped=dropped)
-        return replace(RetrievedContext.of(passages, cuts), gaps=self._reading().gaps + gaps)
+        return replace(RetrievedContext.of(passages, cuts), gaps=self._reading().gaps + (gaps if shown else 0))
 
-    def _fit(self, question: str) -> tuple[list[Passage], Cuts]:
-        """Fit retrieved pairs and working memory, each into its own room."""
+    def _place(self, ranked: Sequence[Passage], notes: int) -> tuple[list[Passage], list[Passage], list[Passage]]:
+        """Fit the newest pairs, then the retrieved ones into what `notes` tokens of notes leave.
+
+        The newest leave the `BASE_K` best their room, so that many or long ones do not displace all retrieval.
+
+        Returns:
+            The retrieved and the newest pairs that are shown, and all newest pairs whose loss is counted.
+        """
         settings, budget = self.settings, self.settings.budget
-        retrieved, newest, shown = list[Passage](), list[Passage](), list[Passage]()
-        if settings.use_retrieval:
-            retrieved = [passage(pair, "episodic") for pair in self.retrieved(question)]
-            shown, _ = fit_pairs(retrieved, budget["episodic"], settings.counter)
-        if settings.use_working:
-            pairs = entries(self._reading().conversation, settings.released)
-            if "oldest_working_memory" in settings.released:
-                # Dropped pairs are the point of this behaviour of the released code: they are not counted.
-                oldest = newest_pairs(pairs, WORKING_ENTRIES)
-                shown = shown + pack(oldest, budget["working"], counter=settings.counter)
-            else:
-                newest = newest_pairs(pairs, settings.working_pairs)
-                shown = shown + working_memory(pairs, settings.working_pairs, budget["working"], settings.counter)
-        return shown, _cuts(retrieved, newest, shown)
+        left = settings.context_tokens - notes
+        everything = entries(self._reading().conversation, settings.released)
+        if "oldest_working_memory" in settings.released:
+            # Dropped pairs are the point of this behaviour of the released code: they are not counted.
+            recalled = list[Passage]()
+            newest = pack(newest_pairs(everything, WORKING_ENTRIES), budget["working"], counter=settings.counter)
+        else:
+            count, longest = settings.working_pairs, budget["working"]
+            recalled = newest_pairs(everything, count)
+            best, _ = fit_pairs(ranked[:BASE_K], budget["episodic"], settings.counter)
+            newest = working_memory(everything, count, left - _size(best, settings.counter), settings.counter, longest)
+        left -= _size(newest, settings.counter)
+        pairs, _ = fit_pairs(ranked, left, settings.counter, longest=budget["episodic"], skip=True)
+        return pairs, newest, recalled
 
-    def _pack(self, question: str) -> tuple[list[Passage], Cuts]:
+    def _pack(self, ranked: Sequence[Passage]) -> tuple[list[Passage], Cuts]:
         """Fit retrieved pairs and working memory as the released code packs them."""
         settings = self.settings
-        retrieved = [passage(pair, "episodic") for pair in self.retrieved(question)] if settings.use_retrieval else []
         newest = list[Passage]()
         if settings.use_working:
             oldest = "oldest_working_memory" in settings.released
             count = WORKING_ENTRIES if oldest else settings.working_pairs
             newest = newest_pairs(entries(self._reading().conversation, settings.released), count)
         tokens = settings.budget["episodic"] + settings.budget["working"]
-        shown = pack([*retrieved, *newest], tokens, LIGHT_ESTIMATE, settings.counter)
-        return shown, _cuts(retrieved, [], shown)
+        shown = pack([*ranked, *newest], tokens, LIGHT_ESTIMATE, settings.counter)
+        return shown, _cuts(ranked, [], shown)
 
     def retrieved(self, question: str, k: int | None = None) -> list[Pair]:
         """Return the `k` pairs (by default the settings') whose keys match the question best, best first.
@@ -494,6 +541,10 @@ class Light(SharedReading):
         if self._read is None:
             raise RuntimeError("Light has read no conversation yet: call ingest first")
         return self._read
+
+
+def _size(passages: Sequence[Passage], counter: TokenCounter) -> int:
+    return sum(passage_tokens(item.text, counter) for item in passages)
 
 
 def _cuts(retrieved: Sequence[Passage], newest: Sequence[Passage], shown: Sequence[Passage]) -> Cuts:

@@ -40,7 +40,7 @@ class Own(DeclaredMemory):
     """What an estimate counts it by, if it is known."""
 
     @classmethod
-    def open(cls, given: Given) -> AbstractContextManager[Any]:
+    def opened(cls, given: Given) -> AbstractContextManager[Any]:
         """Start its process, which ends with the block."""
         return plugins().open_memory(given.arm, given.settings, given.models)
 

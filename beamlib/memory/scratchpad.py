@@ -33,7 +33,7 @@ from beamlib.data.conversations import Conversation
 from beamlib.llm.json_replies import found_json, read_json
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.llm.retrying import UNDECIDED, read_decision
-from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.extraction import INPUT_TOKENS, extract, fill_gaps, header, lines_of
 from beamlib.memory.protocol import Passage
 from beamlib.retrieval.encoder import Encoder
@@ -341,6 +341,8 @@ def scratchpad_passages(
     start = newest_that_fit([chunks[place].tokens + JOINT_TOKENS for place in by_age], room)
     shown = [chunks[place] for place in sorted(by_age[start:])]
     dropped = start
+    if not shown and room - JOINT_TOKENS < LEAST_TOKENS:
+        return [], len(chunks)
     if not shown:
         start, newest = len(chunks) - 1, chunks[by_age[-1]]
         shown = [Chunk(shorten(newest.text, room - JOINT_TOKENS, counter), newest.message_ids, room)]

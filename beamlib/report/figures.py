@@ -26,6 +26,7 @@ import beamlib
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import sha256, write_bytes, write_json
+from beamlib.report.csv_cells import safe_cells
 from beamlib.report.footer import Footer, model_shown
 from beamlib.report.long_frame import (
     AVERAGE_ABILITY,
@@ -293,7 +294,7 @@ def save_figure(
     """
     plotted = check_frame(data)[list(COLUMNS)] if scores else data
     caption = " ".join(filter(None, [caption, str(figure.get_label()), _bare(plotted) if scores else ""]))
-    values = plotted.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
+    values = safe_cells(plotted).to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
     sidecar = {
         "name": name,
         "caption": caption,

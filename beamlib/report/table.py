@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from beamlib.files import read_text, to_json, write_text
+from beamlib.report.csv_cells import safe_cells
 from beamlib.report.footer import SHOWN_LINES, Footer
 from beamlib.scoring.intervals import interval_note
 
@@ -80,7 +81,7 @@ class Table:
         """
         values = self.cells if self.csv is None else self.csv
         comments = "".join(f"# {line}\n" for line in (self.title, *self.notes, *self.footer))
-        return values.to_csv(index=False, lineterminator="\n", float_format="%.6f") + comments
+        return safe_cells(values).to_csv(index=False, lineterminator="\n", float_format="%.6f") + comments
 
     def to_markdown(self) -> str:
         """Write title, notes, table and footer as Markdown."""
@@ -194,7 +195,10 @@ def print_by_ability(
         long: Keep the row per ability, with its interval and counts.
     """
     if as_json or as_csv:
-        print(to_json(list(rows), indent=2) if as_json else pd.DataFrame(rows).to_csv(index=False), end="\n" * as_json)
+        print(
+            to_json(list(rows), indent=2) if as_json else safe_cells(pd.DataFrame(rows)).to_csv(index=False),
+            end="\n" * as_json,
+        )
         return
     wide: dict[tuple[Any, ...], dict[str, Any]] = {}
     others = [name for name in rows[0] if name not in {*names, *_OF_ABILITY, value}]

@@ -18,6 +18,7 @@ from IPython.display import HTML, Image, Markdown, display
 from matplotlib.figure import Figure
 
 from beamlib.data.checked_json import left_out_line
+from beamlib.data.published import PAPER_TITLES
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.beam_records import Evaluation, left_out
@@ -46,7 +47,7 @@ from beamlib.params import (
 )
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
-from beamlib.report.long_frame import published_long
+from beamlib.report.long_frame import misprint_notes, published_long
 from beamlib.report.outcomes import outcome_figure, outcome_frame, outcome_table, outcomes_of
 from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
@@ -56,7 +57,7 @@ from beamlib.run import PUBLISHED, Run
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 
-_HIDDEN = frozenset({"run", "data", "workers", "calls", "confirm_cost", "memorycode", "meme"})
+_HIDDEN = frozenset({"paper", "run", "data", "workers", "calls", "confirm_cost", "memorycode", "meme"})
 _ONLY_BEAM = frozenset(
     {
         "size", "chat_variant", "strip_markers", "errata", "retrievers", "budgets", "question_in_prompt",
@@ -185,11 +186,17 @@ class Workspace:
         return self.save_figure(figure, f"figure{number}_released", frame, caption)
 
     def published(self, name: str, by: str = "as named in the columns") -> Table:
-        """The paper's table with this name, for the tier if there is one, answered `by` whom; it is saved as well."""
-        frame = published_long(name)
+        """Show the paper's table in the version of `paper`, and save it; only the rows of the tier where there is one.
+
+        `by` says who answered.
+        """
+        frame = published_long(name, paper=self.parameters.paper)
         if self.part != PUBLISHED:
             frame = frame[frame["size"] == self.parameters.size]
-        table = result_table(frame, f"{name.replace('table', 'Table ')} as published", published_footer(by))
+        title = f"{name.replace('table', 'Table ')} as published"
+        title = title if self.parameters.paper == "v2" else f"{title} ({PAPER_TITLES[self.parameters.paper]})"
+        notes = misprint_notes(name, self.parameters.paper)
+        table = result_table(frame, title, published_footer(by), notes=notes)
         return self.save_table(table, f"{name}_published")
 
     def beside(self, published: Table, measured: Results, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from beamlib.commands.options import RESULTS, Json
+from beamlib.commands.options import RESULTS, Json, ProtocolOption
 from beamlib.data.published import Paper
 from beamlib.files import to_json
 
@@ -52,6 +52,23 @@ def claims(
     )
 
 
+def reproduce(
+    run: Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")],
+    protocol: ProtocolOption = "released-code",
+    paper: Annotated[str, typer.Option(help="v2: the published paper; v1: the submission.")] = "v2",
+    as_json: Json = False,
+) -> None:
+    """Say of every claim of the paper on scores what RUN says of it; no call is made.
+
+    Reproduced, contradicted, undecided (and how many conversations would decide), not run (and the options that would
+    run it) or confounded.
+    """
+    from beam_claims.reproducing import render, reproduce
+
+    found = reproduce(run, protocol, cast(Paper, paper))
+    print(to_json(found.model_dump(mode="json"), indent=2) if as_json else render(found))
+
+
 def data_check(folder: Path, as_json: Json = False) -> None:
     """Count what is in FOLDER, compare its files with the released ones, and list every anomaly.
 
@@ -68,6 +85,7 @@ def data_check(folder: Path, as_json: Json = False) -> None:
 def add_to(app: typer.Typer, data: typer.Typer) -> None:
     """Add the commands to `beamlib` and `beamlib data`."""
     app.command("claims", rich_help_panel=RESULTS)(claims)
+    app.command("reproduce", rich_help_panel=RESULTS)(reproduce)
     data.command("check")(data_check)
     data.command("audit")(data_audit)
     data.command("errata")(data_errata)

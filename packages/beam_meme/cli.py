@@ -166,7 +166,7 @@ def study(
     data: Episodes,
     name: RunName = "study",
     memories: Annotated[str, typer.Option(help="Names of memories, separated by commas; default all.")] = "",
-    ks: Annotated[str, typer.Option("--k", help="Values of K, separated by commas.")] = "5",
+    ks: Annotated[str, typer.Option("--k", help="Values of K, separated by commas; default: each system's own.")] = "",
     variants: Annotated[str, typer.Option(help="Filler variants, separated by commas.")] = "",
     models: Annotated[str, typer.Option(help="Models files, one per internal model, separated by commas.")] = "",
     backbones: Annotated[str, typer.Option(help="Answering models of the files, separated by commas.")] = "",
@@ -191,7 +191,7 @@ def study(
     folder = ROOT / "runs" / name
     if not draw:
         grid = Grid(
-            listed_numbers(ks, "--k"),
+            listed_numbers(ks, "--k") if ks else [None],
             listed(variants) or [""],
             listed(models) or [""],
             listed(backbones) or [""],

@@ -6,11 +6,12 @@ have a panel per intervention, and the published values at the settings that the
 
 from __future__ import annotations
 
+import glob
 import itertools
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -21,29 +22,41 @@ from beam_meme.meme_memories import own_name
 from beam_meme.meme_scoring import OVERALL
 from beam_meme.meme_tables import published
 from beam_meme.task import open_meme
-from beamlib.commands.task_runs import TaskOptions, run_command, score_command
+from beamlib.commands.task_runs import TaskOptions, run_command, run_of, score_command
+from beamlib.errors import UserError
 from beamlib.evaluate.records import RUN, read_task_manifest
-from beamlib.evaluate.task import TaskManifest
-from beamlib.files import make_folder
+from beamlib.evaluate.task import TaskManifest, reader_name
+from beamlib.files import make_folder, sha256, to_json
+from beamlib.llm.prompts import prompt_ids
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.table import Table
+from beamlib.run import Run
 
 INTERVENTIONS = {"k": "K", "variant": "filler", "reader": "answering", "inside": "internal model", "prompts": "prompts"}
 """What a study varies, as columns of its frame, and their titles."""
 STUDY_FIGURES = {"figure3": ("k", "variant"), "figure5": ("reader", "inside", "prompts")}
 _SHOWN = {OVERALL: "overall", "cascade": "cascade", "absence": "absence"}
-DEFAULT = "default"
+DEFAULT, OFFLINE = "default", "offline"
 
 
 @dataclass(frozen=True)
 class Grid:
     """The values of each intervention; a models file has the internal model, a backbone the answering one."""
 
-    ks: Sequence[int] = (5,)
+    ks: Sequence[int | None] = (None,)
     variants: Sequence[str] = ("",)
     models: Sequence[str] = ("",)
     backbones: Sequence[str] = ("",)
     prompts: Sequence[Path | None] = (None,)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One combination: its run folder, named by content, what its run is asked, and the values in words."""
+
+    folder: Path
+    options: TaskOptions
+    values: Mapping[str, str]
 
 
 def run_grid(grid: Grid, options: TaskOptions) -> None:
@@ -51,20 +64,78 @@ def run_grid(grid: Grid, options: TaskOptions) -> None:
 
     Args:
         options: What all cells have in common; the folder of a cell bears the name of its `folder` and its values.
+
+    Raises:
+        UserError: A file of one cell is wrong, or two cells ask the same; nothing has been run then.
     """
+    cells = _cells(grid, options)
     calls = make_folder(options.folder / "calls")
-    cells = itertools.product(grid.ks, grid.models, grid.prompts, grid.variants, grid.backbones)
-    for k, models, prompts, variant, backbone in cells:
-        parts = (f"k{k}", _word(Path(models).stem or "offline"), _word(prompts.name) if prompts else DEFAULT)
-        folder = make_folder(options.folder.with_name("-".join((options.folder.name, *parts))))
+    for cell in cells:
+        folder = make_folder(cell.folder)
         if not (folder / "calls").exists():
             (folder / "calls").symlink_to(os.path.relpath(calls, folder))
-        shared = {name: getattr(options, name) for name in options.__dataclass_fields__}
-        values = {"variant": variant, "models": models, "backbone": backbone, "prompts": prompts}
-        cell = TaskOptions(**{**shared, **values, "folder": folder, "settings": {**options.settings, "k": k}})
-        task = open_meme(options.data, variant)
-        run_command(task, cell)
-        score_command(task, TaskOptions(**{**{n: getattr(cell, n) for n in shared}, "memory": ""}))
+        task = open_meme(cell.options.data, cell.options.variant)
+        run_command(task, cell.options)
+        score_command(task, replace(cell.options, memory=""))
+
+
+def _cells(grid: Grid, options: TaskOptions) -> list[_Cell]:
+    """Read what every cell names, and name its folder by what was read."""
+    found: dict[tuple[Path, str], _Cell] = {}
+    values = itertools.product(grid.ks, grid.models, grid.prompts, grid.variants, grid.backbones)
+    for k, models, prompts, variant, backbone in dict.fromkeys(values):
+        settings = options.settings if k is None else {**options.settings, "k": k}
+        cell = replace(options, variant=variant, models=models, backbone=backbone, prompts=prompts, settings=settings)
+        run = run_of(open_meme(options.data, variant), cell)
+        folder = _cell_folder(run, k, cell)
+        said = {"--models": models or "offline", "--backbones": backbone, "--prompts": str(prompts or DEFAULT)}
+        if same := found.get((folder, variant)):
+            option = next(name for name, value in said.items() if same.values[name] != value)
+            raise UserError(
+                f"{option}: {same.values[option]} and {said[option]} say the same, so that both would be one run; "
+                "leave one out."
+            )
+        found[folder, variant] = _Cell(folder, replace(cell, folder=folder), said)
+    return list(found.values())
+
+
+def _cell_folder(run: Run, k: int | None, options: TaskOptions) -> Path:
+    """Return the folder of a cell: `<study>-k<K>-<models>-<prompts>`, the last two with a hash of their content.
+
+    Equal names with other content are other cells. A folder of an earlier version, without hashes, goes on if its
+    manifests name the models and prompts of `run`.
+    """
+    models, prompts = OFFLINE, DEFAULT
+    if run.models_file:
+        names = (Path(options.models).stem, *([options.backbone] if options.backbone else []))
+        models = f"{_word('_'.join(names))}.{sha256(to_json(run.identities()))[:8]}"
+    if options.prompts:
+        overridden = run.prompt_files.hashes(sorted(run.prompt_files.overridden))
+        prompts = f"{_word(options.prompts.name)}.{sha256(to_json(overridden))[:8]}"
+    # Without a K, systems of others keep their own: another run than with the same K for all.
+    study, depth = options.folder.name, run.retrieval.k if k or not run.models_file else "usual"
+    earlier = (
+        f"k{run.retrieval.k}",
+        _word(Path(options.models).stem or OFFLINE),
+        _word(options.prompts.name) if options.prompts else DEFAULT,
+    )
+    old = options.folder.with_name("-".join((study, *earlier)))
+    return old if _is_of(old, run) else options.folder.with_name("-".join((study, f"k{depth}", models, prompts)))
+
+
+def _is_of(folder: Path, run: Run) -> bool:
+    """Tell whether a folder has answers, all by the models and prompts of `run`; other readers' may lie beside them."""
+    manifests = [read_task_manifest(path, TaskManifest) for path in folder.glob(f"meme/*/*/{RUN}")]
+    for manifest in manifests:
+        identities = run.identities(manifest.arm)
+        own = manifest.reader == reader_name(run)
+        shared = {role: model for role, model in manifest.models.items() if role != "reader" or own}
+        known = [name for name in manifest.prompts if name in prompt_ids()]
+        same_models = all(identities.get(role) == model for role, model in shared.items())
+        same_prompts = {name: manifest.prompts[name] for name in known} == run.prompt_files.hashes(known)
+        if not (same_models and same_prompts):
+            return False
+    return bool(manifests)
 
 
 def _word(name: str) -> str:
@@ -73,24 +144,46 @@ def _word(name: str) -> str:
 
 
 def study_frame(folder: Path) -> pd.DataFrame:
-    """Collect the scores of the runs `<folder>-*`: a row per run, memory and task, a column per intervention."""
+    """Collect the scores of the runs `<folder>-k…`: a row per run, memory and task, a column per intervention.
+
+    Runs are told apart by their manifests: where one name stands for different models or prompts, the values have what
+    the run's folder calls them.
+    """
+    cell = re.compile(rf"{re.escape(folder.name)}-(k\w+-([\w.]+)-([\w.]+))")
     rows = []
-    for path in sorted(folder.parent.glob(f"{folder.name}-*/meme/*/scores/results.csv")):
+    for path in sorted(folder.parent.glob(f"{glob.escape(folder.name)}-*/meme/*/scores/results.csv")):
         variant_folder = path.parent.parent
-        run_folder = variant_folder.parent.parent
+        if not (named := cell.fullmatch(variant_folder.parent.parent.name)):
+            continue  # of a study with a longer name
         scores = pd.read_csv(path, comment="#")
         for memory, own in scores.groupby("memory", sort=False):
             manifest = read_task_manifest(variant_folder / str(memory) / RUN, TaskManifest)
-            inside = manifest.models.get("memory", {}).get("model", "")
+            inside, reader = manifest.models.get("memory", {}), manifest.models["reader"]
             values = {
                 "memory": memory, "k": manifest.settings.get("k", ""), "variant": manifest.settings["variant"],
-                "reader": manifest.models["reader"]["model"], "inside": inside,
-                "prompts": run_folder.name.rpartition("-")[2],
-                "judge": manifest.judge,
+                "reader": (reader["model"], to_json(reader), f"{named[2]}, {manifest.reader}"),
+                "inside": (inside.get("model", ""), to_json(inside), named[2]),
+                "prompts": (named[3].partition(".")[0], to_json(manifest.prompts), named[3]),
+                "judge": manifest.judge, "run": named[1],
             }  # fmt: skip
             rows += [{**values, **row} for row in own[["task", "real", "low", "high", "n"]].to_dict("records")]
-    columns = ["memory", *INTERVENTIONS, "judge", "task", "real", "low", "high", "n"]
-    return pd.DataFrame(rows, columns=columns)
+    columns = ["memory", *INTERVENTIONS, "run", "judge", "task", "real", "low", "high", "n"]
+    frame = pd.DataFrame(rows, columns=columns)
+    for name in ("reader", "inside", "prompts"):
+        frame[name] = _told_apart(frame["memory"], frame[name])
+    return frame
+
+
+def _told_apart(memories: pd.Series, values: pd.Series) -> list[str]:
+    """Return the names of `values` (name, content, label), with the label where a name stands for several contents.
+
+    Contents are compared within a memory: memories use different prompts.
+    """
+    contents: dict[str, dict[str, set[str]]] = {}
+    for memory, (name, content, _) in zip(memories, values, strict=True):
+        contents.setdefault(name, {}).setdefault(memory, set()).add(content)
+    several = {name for name, own in contents.items() if any(len(found) > 1 for found in own.values())}
+    return [f"{name} ({label})" if name in several else name for name, _, label in values]
 
 
 def published_frame() -> pd.DataFrame:
@@ -101,7 +194,7 @@ def published_frame() -> pd.DataFrame:
             "memory": f"{row['system'].partition(' (')[0]} (published)",
             "k": 5 if row["paradigm"] == "raw retrieval" else "",
             "variant": "filler32k", "reader": row["answering"], "inside": row["inside"], "prompts": DEFAULT,
-            "task": task, "real": float(row[column]), "n": int(row["episodes"]),
+            "run": "", "task": task, "real": float(row[column]), "n": int(row["episodes"]),
         }
         for row in published().to_dict("records")
         for task, column in names.items()
@@ -112,12 +205,20 @@ def published_frame() -> pd.DataFrame:
 def study_table(frame: pd.DataFrame) -> Table:
     """Show a row per run and memory, below the published ones, with the share of each task."""
     both = pd.concat([published_frame(), frame.astype(object)], ignore_index=True)
-    keys = ["memory", *INTERVENTIONS]
+    keys = ["memory", *INTERVENTIONS, "run"]
     both[keys] = both[keys].fillna("").astype(str)
-    wide = both.pivot_table(index=keys, columns="task", values="real", sort=False, aggfunc="first").astype(float)
-    wide = wide[[*map(str, SHORT), OVERALL]].rename(columns={str(task): short for task, short in SHORT.items()})
+    # pivot refuses two rows of one key, and keeps systems without any score.
+    wide = both.pivot(index=keys, columns="task", values="real").astype(float)
+    wide = wide.reindex(pd.MultiIndex.from_frame(both[keys].drop_duplicates()))
+    wide = wide.reindex(columns=[*map(str, SHORT), OVERALL])
+    wide = wide.rename(columns={str(task): short for task, short in SHORT.items()})
     cells = wide.map(lambda share: "–" if pd.isna(share) else f"{share:.2f}").reset_index().astype(str)
-    notes = ("Shares that count. Published values rest on the released episodes, other models and another judge.",)
+    fixed = sorted(set(frame.loc[frame["k"].astype(str) == "", "memory"]))
+    notes = (
+        "Shares that count; – where nothing could be scored. Published values rest on the released episodes, other "
+        "models and another judge. run: the run folder, after the study's name.",
+        *([f"Without a K, or none was given: {', '.join(fixed)}."] if fixed else []),
+    )
     return Table("MEME: interventions", cells, (), notes, csv=both, frame=both)
 
 

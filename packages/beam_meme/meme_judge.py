@@ -161,7 +161,7 @@ async def _verdict(one: ToJudgeMeme, judge: Model) -> MemeVerdict:
     if one.gold.task == "exact_recall":
         return _exact(one, one.answer)
     prompt = _prompt(one, one.answer)
-    found = await ask_parsed(judge, prompt, _reader(one.gold, prompt.id))
+    found = await ask_parsed(judge, prompt, _reader(one.gold))
     return _judged(one, one.answer, found, judge.name)
 
 
@@ -224,9 +224,10 @@ class _PresentReply(BaseModel):
     reason: Any = ""
 
 
-def _reader(gold: MemeGold, prompt: str = "") -> Callable[[Completion], tuple[_Decided | None, str]]:
-    """Reads a reply to a prompt: what it decides and an empty reason, or None and the reason why it decides nothing."""
+def _reader(gold: MemeGold) -> Callable[[Completion], tuple[_Decided | None, str]]:
+    """Reads a reply: what it decides and an empty reason, or None and the reason why it decides nothing."""
     schema: type[_PassReply | _PresentReply] = _PresentReply if gold.task == "aggregation" else _PassReply
+    prompt = f"meme_judge_{gold.task}"  # before the change it shows the same form
 
     def read(completion: Completion) -> tuple[_Decided | None, str]:
         cut, who = completion.finish_reason == "length", "the judge's reply"

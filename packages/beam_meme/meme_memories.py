@@ -15,7 +15,7 @@ from beamlib.llm.model import Model, ModelRoles
 from beamlib.memory.budget import RESERVE_TOKENS, fit_pairs, most_pairs
 from beamlib.memory.declared import Given, kind_of, memories, memory_kind
 from beamlib.memory.protocol import Passage, RetrievedContext
-from beamlib.params import RunParameters, listed_memories
+from beamlib.params import RunParameters
 from beamlib.retrieval import Document, Encoders, Index, build_index
 from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter, split_sentences
@@ -71,7 +71,7 @@ def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:
     if kind.joins == "by target":
         if not parameters.own_memory:
             raise UserError("the memory own needs a class of your own; name it as file.py:Class in own_memory.")
-        return Arm(memory=memory, target=listed_memories(parameters.own_memory)[0])
+        return Arm(memory=memory, target=parameters.own_memories[0])
     return memory_arm(memory, parameters)
 
 

@@ -25,7 +25,7 @@ from beamlib.llm.model import Model, ModelError, ModelRoles, Prompt, run
 from beamlib.memory.declared import kind_of
 from beamlib.memory.full_context import FullContext
 from beamlib.memory.protocol import RetrievedContext
-from beamlib.params import RunParameters, listed_memories
+from beamlib.params import RunParameters
 from beamlib.retrieval import Document, Encoders, build_index
 from beamlib.run import Run
 from beamlib.text import split_sentences
@@ -223,7 +223,7 @@ def memory_arm(setup: Setup, parameters: RunParameters) -> Arm:
         return arm_of_memory(kind.name, parameters)
     if not parameters.own_memory:
         raise UserError("the setup own needs a memory of your own; name it as file.py:Class in own_memory.")
-    return Arm(memory=kind.name, target=listed_memories(parameters.own_memory)[0])
+    return Arm(memory=kind.name, target=parameters.own_memories[0])
 
 
 def method_of(setup: str) -> str:

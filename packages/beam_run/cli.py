@@ -263,13 +263,14 @@ def data_download(
 def calls_export(
     run: Annotated[Path, typer.Argument(help="A run folder, for example runs/nano.")],
     archive: Annotated[Path, typer.Argument(help="The file to write, for example nano.tar.zst.")],
+    data: Annotated[Path | None, typer.Option("--data", help="The run's data: refuse what `verify` would.")] = None,
 ) -> None:
     """Write the stored calls, answers and judgements of RUN into ARCHIVE (.tar.zst) with a list of hashes."""
     from beam_run.publish import publish
     from beamlib.data.sources import refuse_data
 
     refuse_data(archive.parent)
-    print(publish(run, archive))
+    print(publish(run, archive, data))
 
 
 @calls_app.command("import")

@@ -11,9 +11,9 @@ from typing import Any
 from beam_generate.of_run import GenerationOfRun, config_of
 from beam_memories.own_memory import available_memories
 from beam_memories.programs import memory_place
-from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run, with_consent
+from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run
 from beamlib.commands.costs import Estimate
-from beamlib.commands.estimate import estimate, save_estimate
+from beamlib.commands.estimate import save_estimate
 from beamlib.commands.options import Endpoints, check_run_name
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.conversations import SIZES, Size
@@ -21,7 +21,7 @@ from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import ensure_keys
-from beamlib.llm.endpoints import ModelsFile, load_models
+from beamlib.llm.endpoints import MODELS, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
 from beamlib.params import GENERATED, RunParameters, listed_memories, load_parameters, preset_values
@@ -79,7 +79,7 @@ class MainJob:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The runs per tier and backbone, conversations per tier, and the other benchmarks: everything read once.
+    """The benchmarks with their runs, BEAM the first, and its conversations per tier: everything read once.
 
     Attributes:
         generated: Whether this run writes the conversations into its own folder.
@@ -87,12 +87,16 @@ class RunPlan:
         published: The parameters of the notebooks on published values, which are of no tier.
     """
 
-    runs: Sequence[Run]
-    conversations: Mapping[Size, int]
     suites: Sequence[Suite]
+    conversations: Mapping[Size, int]
     generated: bool
     authors: ModelsFile | None
     published: RunParameters
+
+    @property
+    def runs(self) -> Sequence[Run]:
+        """BEAM's runs, per tier and backbone."""
+        return self.suites[0].runs
 
     @property
     def folder(self) -> Path:
@@ -108,8 +112,7 @@ class RunPlan:
 
     def agreed(self, confirmed: bool, models: str = "") -> RunPlan:
         """Apply the user's confirmation; `models` is where a models file of `--base-url` is saved."""
-        runs = [with_consent(run, confirmed, models) for run in self.runs]
-        return replace(self, runs=runs, suites=[suite.agreed(confirmed, models) for suite in self.suites])
+        return replace(self, suites=[suite.agreed(confirmed, models) for suite in self.suites])
 
 
 def plan(job: MainJob, place: Path) -> RunPlan:
@@ -143,6 +146,8 @@ def plan(job: MainJob, place: Path) -> RunPlan:
         for size, number in conversations.items()
         for backbone in job.backbones or [""]
     ]  # fmt: skip
+    for run in runs:
+        _refuse_namesake(run)
     own = available_memories(places["own_memory"], runs[0].memory_timeout, models)
     runs = [run.model_copy(update={"own_memory": own}) for run in runs]
     beams = named_memories(outside=False)  # those are BEAM's alone
@@ -165,7 +170,24 @@ def plan(job: MainJob, place: Path) -> RunPlan:
         for name, folder in folders.items()
     ]
     published = load_parameters(PARAMS / "100k.yaml", run=str(job.folder), protocol=job.protocol)
-    return RunPlan(runs, conversations, suites, data is None, authors if data is None else None, published)
+    suites = [Suite("beam", runs, job.settings), *suites]
+    return RunPlan(suites, conversations, data is None, authors if data is None else None, published)
+
+
+def _refuse_namesake(run: Run) -> None:
+    """Raise `UserError` where a part holds what another model answered, of a reader by the same name.
+
+    `openai/m` and `azure/m` are both `m`, and the second would replace the first's answers.
+    """
+    kept = run.path(MODELS)
+    if run.models_file is None or not kept.exists() or not any(kept.parent.glob("*/manifest.json")):
+        return
+    earlier, now = load_models(kept).readers.get(run.backbone), run.endpoints["reader"].model
+    if earlier is not None and earlier.model != now:
+        raise UserError(
+            f"{kept.parent}: holds answers of {earlier.model}, and the reader {run.backbone} is {now} now, which would "
+            "replace them; give this run another --name, or the reader another name in a models file."
+        )
 
 
 def _places(job: MainJob, place: Path) -> dict[str, str]:
@@ -220,12 +242,15 @@ def confirm(planned: RunPlan, place: Path) -> bool:
     if not asked or first.calls == "replay":
         return first.confirm_cost
     writing = generation.estimate() if generation else None
-    estimates = _estimates(planned, place) if first.models_file else []
+    missing, data = generation.stood_in(place) if generation and first.models_file else ({}, Path(first.data))
+    estimates = [
+        (suite, run, label, _noted(estimated, missing.get(run.size, 0) if planned.authors else 0))
+        for suite in planned.suites
+        for run, label, estimated in suite.estimates(str(data) if suite.name == "beam" else "")
+    ]
     shown: dict[str, Priced] = {
-        **({"conversations": writing} if writing else {}),
-        **{run.label: estimated for run, estimated in estimates},
-        **{title: estimated for suite in planned.suites for title, estimated in suite.estimates().items()},
-    }
+        **({"conversations": writing} if writing else {}), **{label: estimated for _, _, label, estimated in estimates},
+    }  # fmt: skip
 
     def check_keys() -> None:
         if writing and generation:
@@ -234,33 +259,18 @@ def confirm(planned: RunPlan, place: Path) -> bool:
             ensure_keys(run)
 
     confirmed = confirm_calls(shown, check_keys, first.confirm_cost)
-    for run, estimated in estimates:
-        save_estimate(estimated, run)
+    for suite, run, _, estimated in estimates:
+        if suite.name == "beam":
+            save_estimate(estimated, run)
     return confirmed
 
 
-def _estimates(planned: RunPlan, place: Path) -> list[tuple[Run, Estimate]]:
-    """Estimate the calls of each tier and backbone."""
-    data: Path | str = planned.runs[0].data
-    missing: Mapping[Size, int] = {}
-    if planned.generation:
-        missing, data = planned.generation.stood_in(place)
-    estimates: list[tuple[Run, Estimate]] = []
-    counted: set[Size] = set()
-    for run in planned.runs:
-        here = run.model_copy(update={"data": str(data)})
-        estimated = estimate(here, arms_of(here, experiments(here)))
-        # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
-        if run.size in counted and run.calls != "refresh":
-            estimated = estimated.without_memory()
-        counted.add(run.size)
-        unwritten = missing.get(run.size, 0)
-        if unwritten and planned.authors:
-            note = (
-                f"{count(unwritten, 'conversation')} not written yet: counted on those that the {OFFLINE_NAME}, writes "
-                "from the same seed (on another domain where it lacks theirs); what models write will be longer or "
-                "shorter."
-            )
-            estimated = estimated.model_copy(update={"warnings": (*estimated.warnings, note)})
-        estimates.append((run, estimated))
-    return estimates
+def _noted(estimated: Estimate, unwritten: int) -> Estimate:
+    """Add to an estimate how many of its conversations are not written yet."""
+    if not unwritten:
+        return estimated
+    note = (
+        f"{count(unwritten, 'conversation')} not written yet: counted on those that the {OFFLINE_NAME}, writes from "
+        "the same seed (on another domain where it lacks theirs); what models write will be longer or shorter."
+    )
+    return estimated.model_copy(update={"warnings": (*estimated.warnings, note)})

@@ -10,8 +10,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from beam_run.assembly import ALL, ASSEMBLED_FIGURES, MAIN_TABLE, Assembly, AssemblyOptions
-from beamlib.data.published import FILES
+from beamlib.data.published import PAPER_TITLES, published_file
+from beamlib.data.published import Paper as PaperVersion
 from beamlib.errors import UserError
+from beamlib.places import ROOT
 from beamlib.report.figures import averages, save_figure, score_changes
 from beamlib.report.long_frame import published_long
 from beamlib.report.released import ReleasedRecall
@@ -25,10 +27,13 @@ _TABLES = {figure.number: table for table, figure in ASSEMBLED_FIGURES.items()}
 
 
 class Paper:
-    """The paper's tables and figures, published and, where `run` has results, measured over all of its sizes."""
+    """The paper's tables and figures, published and, where `run` has results, measured over all of its sizes.
 
-    def __init__(self, run: Path, protocol: str = "paper") -> None:
-        self.run = run
+    `version` is the version of the paper that is published.
+    """
+
+    def __init__(self, run: Path, protocol: str = "paper", version: PaperVersion = "v2") -> None:
+        self.run, self._version = run, version
         has_results = any(run.glob("*/*/manifest.json"))
         self._measured = Assembly(run, AssemblyOptions(protocol)) if has_results else None
 
@@ -64,10 +69,11 @@ class Paper:
 
     def _published(self, number: int) -> Path:
         figure = ASSEMBLED_FIGURES[_TABLES[number]]
-        frame = published_long(figure.published)
+        frame = published_long(figure.published, paper=self._version)
         frame = score_changes(frame) if number == 3 else frame
-        inputs = {"table": f"beamlib/data/published/{FILES[figure.published]}"}
-        caption = f"Figure {number} as published: {figure.caption}."
+        inputs = {"table": published_file(figure.published, self._version).relative_to(ROOT).as_posix()}
+        version = "" if self._version == "v2" else f" ({PAPER_TITLES[self._version]})"
+        caption = f"Figure {number} as published{version}: {figure.caption}."
         drawn = figure.draw(frame, published_footer(LIGHT_READER))
         return self._save(drawn, f"figure{number}_published", averages(frame), inputs, caption)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,26 +22,37 @@ from beamlib.evaluate.beam_records import (
     Manifest,
     differing_claim,
     ensure_finished,
+    read_answers,
+    read_judgements,
     read_manifest,
     recorded_parameters,
 )
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
-from beamlib.files import make_folder, read_json, sha256_of_file, temporary_folder, to_json, write_text
-from beamlib.llm.call_store import CallStore
+from beamlib.files import make_folder, read_json, sha256_of_file, sync, temporary_folder, to_json, write_text
+from beamlib.llm.basis import unverified
+from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.replay_log import Verification, refuse_missing, verify_calls, watch
 from beamlib.memory.declared import named_memories
 from beamlib.params import parse_parameters
 from beamlib.run import Run
 from beamlib.settings import HYBRID_BEAM_REMOVED
 
 
-def publish(run: Path, archive: Path) -> str:
+def publish(run: Path, archive: Path, data: Path | None = None) -> str:
     """Write the calls and records of the run folder `run` to `archive`; return a line to print.
 
     The offline stand-in's replies are not stored: `verify` computes them again.
+
+    Args:
+        data: The run's conversations. With them the archive is replayed before it takes its name.
+
+    Raises:
+        UserError: The archive could not be verified: with `data` for any reason, without because an answer or a verdict
+            has no stored call. Nothing is written then.
     """
     used = key_variables(*(path for path in run.rglob(MODELS) if not _from_archive(run, path.parent)))
     searched = refuse_keys(run.rglob("*"), used)
@@ -67,13 +78,74 @@ def publish(run: Path, archive: Path) -> str:
             f"{run}: it holds no stored calls, and no {PARAMETERS} in a part of it; name a folder that run_all.sh has "
             "finished."
         )
-    notes = [f"no file holds the key in {', '.join(searched)}"] if searched else []
+    if data is None:
+        notes = [_checked_records(run, sorted(run.glob(f"*/{PARAMETERS}")))]
+    else:
+        notes = ["replayed on the data before it was written"]
+    notes += [f"no file holds the key in {', '.join(searched)}"] if searched else []
     if unsearched := sorted(used - set(searched)):
         notes.append(
             f"not searched for the key in {', '.join(unsearched)}, which is not set here or holds a placeholder"
         )
     notes += [f"holds answers of the {OFFLINE_NAME}"] if offline else []
-    return "; ".join([f"wrote {archive}: {described(export_calls(run / 'calls', archive, extra))}", *notes])
+    make_folder(archive.parent)
+    with temporary_folder(".export-", archive.parent) as folder:
+        made = folder / archive.name
+        summary = export_calls(run / "calls", made, extra)
+        if data is not None:
+            try:
+                verify(made, data)
+            except UserError as error:
+                message = str(error).replace(str(made), str(run))
+                raise UserError(f"{message.rstrip('.')}; nothing was written.") from None
+        made.replace(archive)
+        sync(archive.parent)
+    return "; ".join([f"wrote {archive}: {described(summary)}", *notes])
+
+
+def _checked_records(run: Path, parts: Sequence[Path]) -> str:
+    """Compare answers and verdicts with the stored replies; return a note on what was not compared.
+
+    Raises:
+        UserError: A record of a model has no stored call with its text.
+    """
+    checked, missing = 0, list[str]()
+    for arm in (path.parent for part in parts for path in sorted(part.parent.glob("*/manifest.json"))):
+        manifest = read_manifest(arm)
+        if manifest.imported is not None or manifest.claimed:
+            continue
+        stores = run / "calls" / manifest.size.lower()
+        for conversation in manifest.conversations:
+            with CallStore(stores / f"{conversation}.sqlite", read_only=True) as store:
+                replies = [(call.role.partition(":")[0], call.text) for _, call in store.calls() if call.text]
+            texts = {role: "\0".join(text for own, text in replies if own == role) for role in ("reader", "judge")}
+            for role, name, text in _modelled(arm, manifest, conversation):
+                checked += 1
+                if text not in texts[role]:
+                    missing.append(f"{arm.name}, {name}")
+    if missing:
+        more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+        raise UserError(
+            f"{run / 'calls'}: {len(missing):,} of {checked:,} answers and verdicts have no stored call, so nobody "
+            f"could replay them: {'; '.join(missing[:5])}{more}. Restore the call stores, or record the run again."
+        )
+    if not checked:
+        return "no answer or verdict is a model's"
+    return f"stored calls compared with {checked:,} answers and verdicts only; --data FOLDER replays everything"
+
+
+def _modelled(arm: Path, manifest: Manifest, conversation: str) -> Iterator[tuple[str, str, str]]:
+    """Yield role, name and text of a conversation's records that are a model's replies."""
+    if manifest.reader != OFFLINE_NAME:
+        for answer in read_answers(arm):
+            if answer.conversation_id == conversation and answer.text is not None:
+                yield "reader", f"the answer to {answer.probe_id}", answer.text
+    if manifest.judge != OFFLINE_NAME:
+        for judgement in read_judgements(arm):
+            if judgement.conversation_id == conversation:
+                for number, verdict in enumerate(judgement.verdicts, start=1):
+                    if verdict.reply and verdict.score is not None:
+                        yield "judge", f"nugget {number} of {judgement.probe_id}", verdict.reply
 
 
 def verify(archive: Path, data: Path | None) -> str:
@@ -88,19 +160,22 @@ def verify(archive: Path, data: Path | None) -> str:
         UserError: The archive is damaged, or a record differs from its replay; the message names the first.
     """
     if data is None:
-        return f"{archive}: every hash agrees; {described(verify_archive(archive))}"
+        summary = verify_archive(archive)
+        return f"{archive}: every hash agrees; {described(summary)}; all of it as its publisher says: --data replays it"
     with temporary_folder("beamlib-replay-") as folder:
         published, replay = folder / "published", folder / "replay"
         summary = import_calls(archive, published)
         make_folder(replay)
         if (published / "calls").exists():
             (published / "calls").rename(replay / "calls")
+        stores = sorted((replay / "calls").rglob("*.sqlite"))
+        watch(stores)
         try:
             with _nothing_fetched():
-                lines = [
-                    _replayed(part.parent, replay, data.absolute())
-                    for part in sorted(published.glob(f"*/{PARAMETERS}"))
-                ]
+                parts = [part.parent for part in sorted(published.glob(f"*/{PARAMETERS}"))]
+                lines = [line for part in parts for line in _replayed(part, replay, data.absolute(), stores)]
+            if lines:
+                lines.append(_claims_of_calls(verify_calls(stores)))
         except UserError as error:  # its user has no such folder, but has the archive, and is not to pay for it
             message, record, _ = str(error).partition("; to record it, run: ")
             message = message.replace(f"{published}/", f"{archive}: ").replace(f"{replay}/", f"{archive}: ")
@@ -156,7 +231,7 @@ def described(summary: ArchiveSummary) -> str:
     return f"{calls if summary.calls else 'no calls'}; sha256 {summary.sha256}"
 
 
-def _replayed(part: Path, replay: Path, data: Path) -> str:
+def _replayed(part: Path, replay: Path, data: Path, stores: Sequence[Path]) -> Iterator[str]:
     """Replay one tier of one backbone, unpacked at `part`, into the run folder `replay`."""
     published = {path.parent: read_manifest(path.parent) for path in sorted(part.glob("*/manifest.json"))}
     for folder, manifest in published.items():
@@ -171,39 +246,95 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
     for folder, manifest in replayable.items():
         key = to_json([recorded_parameters(manifest), sorted(manifest.conversations), manifest.left_out])
         groups.setdefault(key, {})[folder] = manifest
-    judged = 0
+    judged, changed = 0, set[str]()
     for group in groups.values():
         first = next(iter(group.values()))
         run = _run(part, replay, data, first)
         _same_conversations(run, first, f"{part}/{first.arm}")
-        replayed_run = evaluate(run, [Arm.model_validate(manifest.settings["arm"]) for manifest in group.values()])
+        try:
+            replayed_run = evaluate(run, [Arm.model_validate(manifest.settings["arm"]) for manifest in group.values()])
+        finally:  # what went wrong may have done so for want of calls
+            calls = verify_calls(stores)
+            refuse_missing(calls, f"{part}")
+        if calls.contradicted and len(replayable) == len(published):  # else one of another method may have come first
+            raise UserError(f"{replay}/calls: {calls.contradicted[0]}.")
         for folder, manifest in group.items():
-            _compare(manifest, replayed_run.manifests[manifest.arm], folder, run.path(manifest.arm))
+            again = replayed_run.manifests[manifest.arm]
+            changed |= _changed_prompts(manifest, again, folder, calls.steps)
+            _compare(manifest, again, folder, run.path(manifest.arm))
         judged += sum(len(judgements) for judgements in replayed_run.judgements.values())
     readers = " | ".join(dict.fromkeys(manifest.reader for manifest in replayable.values()))
     line = f"{part.name}: {len(replayable)} methods replayed, {judged:,} answers and judgements, all as published"
     line = f"{line}; {readers}"
     others = Counter(reason for manifest in published.values() if (reason := _why_not_replayed(manifest)))
     line = "; ".join([line, *(f"{count} not replayed: {reason}" for reason, count in others.items())])
-    return f"{line}\n{part.name}: claimed, not checked: {'; '.join(_claims(published, replayable, _called(replay)))}"
+    claims = [f"hashes of the prompts {', '.join(sorted(changed))}, other than this version's"] if changed else []
+    claims += [*_claims(published, replayable, calls.used), *_claims_of_models(part, calls.used)]
+    yield line
+    yield f"{part.name}: claimed, not checked: {'; '.join(claims)}"
 
 
-def _called(replay: Path) -> frozenset[tuple[str, str]]:
-    """The roles and models that the stored calls are of."""
-    stores = sorted((replay / "calls").rglob("*.sqlite"))
-    sums = [row for path in stores for row in CallStore(path, read_only=True).totals()]
-    return frozenset((row.role, row.model) for row in sums)
+def _changed_prompts(published: Manifest, again: Manifest, folder: Path, steps: Collection[str]) -> set[str]:
+    """Return the prompts that have calls and another hash here; in one version of beamlib that is a `UserError`."""
+    changed = {name for name in steps if published.prompts.get(name) != again.prompts.get(name)}
+    if changed and published.package_version == again.package_version:
+        name = min(changed)
+        raise UserError(
+            f"{folder}/manifest.json: field 'prompts' says of {name} {published.prompts.get(name)!r}, and the prompt "
+            f"that its calls are of has the hash {again.prompts.get(name)!r}."
+        )
+    return changed
+
+
+def _claims_of_calls(calls: Verification) -> str:
+    """Say what the stored calls say of themselves and no replay has shown, walking the record's fields."""
+    fields = ", ".join(unverified(StoredCall))
+    claims = [f"of each call its {fields}"]
+    for model, characters in sorted(calls.characters.items()):
+        tokens = calls.input_tokens[model]
+        rate = f"{characters / tokens:,.1f} characters a token" if tokens else "no token counts"
+        claims.append(f"{tokens:,} input tokens of {model}, for {characters:,} characters computed here ({rate})")
+    claims += [
+        f"{count:,} calls of {model} that nothing replayed asked for" for model, count in sorted(calls.surplus.items())
+    ]
+    claims += [f"what {len(calls.contradicted):,} calls are about"] if calls.contradicted else []
+    return f"calls: claimed, not checked: {'; '.join(claims)}"
+
+
+_IN_REQUESTS = frozenset(
+    {"model", "base_url", "temperature", "seed", "max_output_tokens", "limit_field", "omit", "extra", "chat_turns"}
+)
+"""Fields of an endpoint on which the key of every call rests."""
+
+
+def _claims_of_models(part: Path, used: Collection[tuple[str, str, str]]) -> Iterator[str]:
+    """Yield what a part's models file says and no call rests on, by walking its fields."""
+    if not (part / MODELS).exists():
+        return
+    models = load_models(part / MODELS)
+    for role, endpoint in models.by_stored_role():
+        if (role, endpoint.model, endpoint.base_url) not in used:
+            yield f"{MODELS}: everything about {role} {endpoint.model}, which no call rests on"
+            continue
+        prices = (endpoint.input_price, endpoint.cached_input_price, endpoint.output_price)
+        stated = "/".join("unknown" if price is None else f"${price:g}" for price in prices)
+        others = [name for name in type(endpoint).model_fields if name not in (*_IN_REQUESTS, *_PRICES, "methods")]
+        whose = f"{role} {endpoint.model}"
+        yield f"{MODELS}: prices {stated} (input, cached, output) of {whose}, and its {', '.join(others)}"
+
+
+_PRICES = ("input_price", "cached_input_price", "output_price")
 
 
 def _claims(
-    published: Mapping[Path, Manifest], replayed: Mapping[Path, Manifest], called: frozenset[tuple[str, str]]
+    published: Mapping[Path, Manifest], replayed: Mapping[Path, Manifest], used: Collection[tuple[str, str, str]]
 ) -> Iterator[str]:
     """Yield what a part's manifests say and no replay has shown."""
     for name in ("commit", "package_version"):
         yield f"{CLAIMED[name]} {' | '.join(dict.fromkeys(str(getattr(one, name)) for one in published.values()))}"
     yield from (CLAIMED[name] for name in ("settings", "prompts"))
     stated = {(role, facts["model"]) for one in replayed.values() for role, facts in one.models.items()}
-    for role, model in sorted(stated - called):
+    for role, model in sorted(stated - {(role, model) for role, model, _ in used}):
         if model != OFFLINE_NAME:
             yield f"{model} as {role}, of which there is no call"
     yield from (f"everything about {folder.name}" for folder in published if folder not in replayed)

@@ -1,7 +1,7 @@
-"""Further benchmarks in a run of the main job and in its notebooks: which data, what is asked, and what that costs.
+"""The benchmarks of the main job and of its notebooks: which data, what is asked, and what that costs.
 
-Each is a package with a module `study`: `TASK`, `NOTEBOOK`, `check_data` and `shown_plans`. Package, option, parameter
-and part of the run folder have one name.
+Each has a module with `TASK`, `NOTEBOOK`, `check_data` and `shown_plans`, of which `_STUDIES` names one a line. Option,
+parameter and part of the run folder have one name.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from beamlib.commands.costs import Estimate
 from beamlib.commands.estimate import estimate_plan
-from beamlib.confirmation import Priced
 from beamlib.errors import UserError
-from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import Task, TaskPlan
 from beamlib.llm.endpoints import EMBEDDING, ModelsFile
 from beamlib.llm.model import OFFLINE_NAME
@@ -26,7 +25,13 @@ from beamlib.run import Run
 if TYPE_CHECKING:
     from beamlib.report.workspace import Workspace
 
-SUITES = ("memorycode", "meme")
+_STUDIES: Mapping[str, str] = {
+    "beam": "beam_run.beam_study",
+    "memorycode": "beam_memorycode.study",
+    "meme": "beam_meme.study",
+}
+SUITES = tuple(name for name in _STUDIES if name != "beam")
+"""The benchmarks beside BEAM."""
 USUAL = ROOT / "data"
 """Where the data of a suite are looked for, by its name, when none are given."""
 
@@ -46,7 +51,7 @@ class _Study(Protocol):
 
 def study_of(name: str) -> _Study:
     """The study of a benchmark; imported here, as most runs show none."""
-    return cast(_Study, import_module(f"beam_{name}.study"))
+    return cast(_Study, import_module(_STUDIES[name]))
 
 
 def find_data(name: str, given: Path | None) -> str:
@@ -65,7 +70,7 @@ def find_data(name: str, given: Path | None) -> str:
 
 @dataclass(frozen=True)
 class Suite:
-    """A benchmark with its parameters per backbone, of which its notebook is given the first.
+    """A benchmark with its runs: per backbone, of BEAM also per tier. Other notebooks than BEAM's show the first.
 
     `settings` are the parameters that the command line set one by one.
     """
@@ -96,28 +101,37 @@ class Suite:
         what = f"the {study_of(self.name).TASK.unit_name}s in {place}" if place else "a small generated set"
         return f"{self.title}: {what}, asked of the {'models' if self.shown.models else OFFLINE_NAME}"
 
-    def estimates(self) -> Mapping[str, Priced]:
-        """What each backbone would be asked, under a title; nothing is called."""
-        return _estimates(self.name, self.runs) if self.shown.models else {}
+    @property
+    def asked(self) -> Sequence[Run]:
+        """The runs that are evaluated: of other benchmarks than BEAM only where models answer."""
+        return self.runs if self.name == "beam" or self.shown.models_file else ()
+
+    def label(self, run: Run, variant: str = "") -> str:
+        """What a run is called in estimates and progress."""
+        return run.label if self.name == "beam" else " · ".join(filter(None, [self.title, variant, run.backbone]))
+
+    def estimates(self, data: str = "") -> list[tuple[Run, str, Estimate]]:
+        """Estimate what each run would ask, with its label; nothing is called.
+
+        Args:
+            data: In the place of the runs' data, where those are not written yet.
+        """
+        estimates, counted = list[tuple[Run, str, Estimate]](), set[tuple[str, str]]()
+        for run in self.runs if self.shown.models_file else ():
+            here = run.model_copy(update={"data": data}) if data else run
+            for variant, plan in study_of(self.name).shown_plans(here).items():
+                estimated = estimate_plan(plan, quiet=self.name != "beam")
+                # What a memory reads does not depend on the backbone and is called once, unless each is to renew it.
+                if (run.size, variant) in counted and run.calls != "refresh":
+                    estimated = estimated.without_memory()
+                counted.add((run.size, variant))
+                estimates.append((run, self.label(run, variant), estimated))
+        return estimates
 
     def agreed(self, confirmed: bool, models: str = "") -> Suite:
         """Apply the user's confirmation where models are asked."""
         runs = [with_consent(run, confirmed, models) if run.models_file else run for run in self.runs]
         return replace(self, runs=runs)
-
-    def ask(self) -> list[str]:
-        """Ask the models what the notebook shows, in all backbones; what is on file is not asked again.
-
-        Returns:
-            The arms of which every answer failed.
-        """
-        study, failed = study_of(self.name), list[str]()
-        for run in self.runs if self.shown.models_file else ():
-            for plan in study.shown_plans(run).values():
-                run_task(plan, command=_command(plan, self.settings))
-                plan.task.finish(plan)
-                failed += plan.without_answer()
-        return failed
 
 
 def with_consent(run: Run, confirmed: bool, models: str = "") -> Run:
@@ -135,27 +149,15 @@ def announce(work: Workspace, name: str) -> None:
     part of that name, whatever the tier.
     """
     work.suite = name
-    if not work.parameters.models or not work.parameters[name]:
+    if not work.parameters.models_file or not work.parameters[name]:
         print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
         return
-    for estimated in _estimates(name, [work.parameters]).values():
+    for _, _, estimated in Suite(name, [work.parameters], {}).estimates():
         print(estimated.render())
     work.say_unconfirmed()
 
 
-def _estimates(name: str, runs: Sequence[Run]) -> dict[str, Priced]:
-    study = study_of(name)
-    found: dict[str, Priced] = {}
-    for place, run in enumerate(runs):
-        for variant, plan in study.shown_plans(run).items():
-            estimated = estimate_plan(plan, quiet=True)
-            title = " · ".join(filter(None, [study.TASK.title, variant, run.backbone]))
-            # What a memory reads does not depend on the backbone.
-            found[title] = estimated.without_memory() if place and run.calls != "refresh" else estimated
-    return found
-
-
-def _command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
+def recording_command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
     """The shell command that records what a replay misses."""
     from beamlib.commands.task_runs import TaskOptions, task_recording_command
 

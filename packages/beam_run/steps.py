@@ -26,15 +26,16 @@ from beam_run.executing import (
     preflight,
 )
 from beam_run.job import MainJob, RunPlan, confirm, plan
+from beam_run.shown_tasks import Suite, recording_command, study_of
 from beamlib.commands.cost_table import costs_in_words
 from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
 from beamlib.errors import UserError
-from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.beam_records import Evaluation
 from beamlib.evaluate.configuration import configuration_of_run
 from beamlib.evaluate.kept_settings import keep_settings, kept_files
-from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run import evaluation_of
+from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import refuse_unscored
 from beamlib.files import temporary_folder
 from beamlib.llm.model import OFFLINE_NAME
@@ -42,7 +43,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, only_named
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
-from beamlib.run import PUBLISHED
+from beamlib.run import PUBLISHED, Run
 from beamlib.scoring.scores import score_run, unscored_reasons
 from beamlib.text import count
 
@@ -99,8 +100,8 @@ def _to_do(job: MainJob, planned: RunPlan) -> Iterator[str]:
         roles = run.endpoints
         by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
         yield f"{run.label}: {counted}, all memories answer and are judged ({by})"
-    yield from (suite.announcement for suite in planned.suites)
-    others = ", ".join(suite.title for suite in planned.suites)
+    yield from (suite.announcement for suite in planned.suites[1:])
+    others = ", ".join(suite.title for suite in planned.suites[1:])
     yield f"{len(_notebooks_of(planned))} notebooks: published values, each tier, {others}; figures and page"
 
 
@@ -126,33 +127,36 @@ def evaluation(job: MainJob, planned: RunPlan) -> list[str]:
     """
     unscored: list[str] = []
     with one_cluster():
-        for run in planned.runs:
-            console.print(f"\n{run.label}", style="bold")
-            started = time.monotonic()
-            start_estimate(run)
-            evaluated = evaluate(run, arms_of(run, experiments(run)))
-            keep_settings(run)
-            if run.models_file and (costs := costs_in_words(run)):
-                print(costs)
-            seconds = f"{time.monotonic() - started:.0f} s"
-            failed = without_score(evaluated)
-            unscored += [f"{run.label}, {name}" for name in failed]
-            outcome = f"no scored answer of {', '.join(failed)}, after" if failed else "answered and judged in"
-            console.print(f"  {outcome} {seconds} (what was on file is not redone)")
-            for line in unscored_lines(evaluated):
-                console.print(f"  {line}", style="red", markup=False)
-    for suite in planned.suites:
-        unscored += [f"{suite.title}, {name}" for name in suite.ask()]
+        for suite in planned.suites:
+            unscored += evaluate_suite(suite)
     return unscored
 
 
-def without_score(evaluated: Evaluation) -> list[str]:
-    """Name the arms of which every question that was asked is unscored."""
-    return [
-        name
-        for name, judgements in evaluated.judgements.items()
-        if (scores := score_run(judgements, evaluated.run.judging.protocol)).size and (scores["unscored"] != "").all()
-    ]
+def evaluate_suite(suite: Suite) -> list[str]:
+    """Answer and judge what a benchmark asks, in all its runs; return the arms without a scored answer."""
+    return [failed for run in suite.asked for failed in _evaluate(suite, run)]
+
+
+def _evaluate(suite: Suite, run: Run) -> Iterator[str]:
+    beam = suite.name == "beam"
+    if beam:
+        start_estimate(run)
+    for variant, asked in study_of(suite.name).shown_plans(run).items():
+        label = suite.label(run, variant)
+        console.print(f"\n{label}", style="bold")
+        started = time.monotonic()
+        run_task(asked, command="" if beam else recording_command(asked, suite.settings))
+        asked.task.finish(asked)
+        if beam:
+            keep_settings(run)
+        if beam and run.models_file and (costs := costs_in_words(run)):
+            print(costs)
+        failed = asked.without_answer()
+        outcome = f"no scored answer of {', '.join(failed)}, after" if failed else "answered and judged in"
+        console.print(f"  {outcome} {time.monotonic() - started:.0f} s (what was on file is not redone)")
+        for line in unscored_lines(evaluation_of(asked)) if beam else ():
+            console.print(f"  {line}", style="red", markup=False)
+        yield from (f"{label}, {name}" for name in failed)
 
 
 def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
@@ -181,7 +185,7 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
         for run in planned.runs
         for name in names
     ]
-    for suite in planned.suites:
+    for suite in planned.suites[1:]:
         kept = kept_files(suite.shown, planned.folder / suite.name)
         work.append((suite.notebook, _shown(suite.shown.given.model_copy(update=kept)), folder / suite.name))
     return work

@@ -12,50 +12,96 @@ from urllib.parse import quote
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.llm.faults import Breaker, RetryableError, error_text, excerpt, retry_after, stated_wait, status_error
+from beamlib.llm.faults import (
+    Asker,
+    RetryableError,
+    advice,
+    error_text,
+    excerpt,
+    retry_after,
+    stated_wait,
+    status_error,
+)
 from beamlib.llm.keys import without_key
 from beamlib.llm.model import ModelError, Outcome
 
 KEY = "sk-invented-0123456789"
 
 
-def classify(status: int, body: object = "", headers: dict[str, str] | None = None) -> Any:
+def classify(status: int, body: object = "", headers: dict[str, str] | None = None, *, answered: bool = False) -> Any:
     text = body if isinstance(body, str) else json.dumps(body)
-    return status_error("The judge model m at http://h/v1", "MY_KEY", KEY, status, headers or {}, text)
+    asker = Asker("The judge model m at http://h/v1", "MY_KEY", KEY, answered)
+    return status_error(asker, status, headers or {}, text)
 
 
 def error(message: str, code: str | int | None = None) -> dict[str, object]:
     return {"error": {"message": message, "type": "invalid_request_error", "code": code}}
 
 
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
-def test_these_are_retried(status: int) -> None:
-    failure = classify(status, error("busy"))
+@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize("status", [408, 409, 423, 424, 425, 429, 498, 499, 500, 502, 503, 529])
+def test_these_are_retried(status: int, answered: bool) -> None:
+    failure = classify(status, error("busy"), answered=answered)
     assert isinstance(failure, RetryableError)
-    assert failure.silent == (status >= 500) and failure.throttled == (status == 429)
+    assert failure.silent == (status >= 500) and failure.throttled == (status < 500)
+
+
+ENDS, ONE_CALL, PASSES = UserError, ModelError, RetryableError
+
+
+@pytest.mark.parametrize(
+    ("status", "first", "later"),
+    [
+        *((status, ONE_CALL, ONE_CALL) for status in (301, 400, 403, 413, 422, 451)),
+        *((status, ENDS, ENDS) for status in (401, 402, 405, 410)),
+        (404, ENDS, PASSES),
+        *((status, ONE_CALL, PASSES) for status in (406, 411, 418, 431, 460)),
+    ],
+)
+@pytest.mark.parametrize("words", ["no", "Your credit balance is too low", "Invalid API key", "busy, retry in 3s"])
+def test_the_status_decides_what_an_error_means_and_its_words_do_not(
+    status: int, first: type, later: type, words: str
+) -> None:
+    assert type(classify(status, error(words))) is first
+    assert type(classify(status, error(words), answered=True)) is later
 
 
 @pytest.mark.parametrize(
     ("status", "body", "words"),
     [
         (401, error("Incorrect API key provided: " + KEY), "MY_KEY"),
-        (403, error("no"), "MY_KEY"),
-        (400, [{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}], "MY_KEY"),
+        (401, error("Incorrect API key provided: sk-i*******6789"), "MY_KEY"),
         (402, error("pay"), "credit"),
-        (429, error("You exceeded your quota", "insufficient_quota"), "credit"),
-        (429, error("Rate limit reached on tokens per day (TPD). Please try again in 7h12m0s."), "432 minutes"),
-        (429, error("Rate limit exceeded: free-models-per-day", 429), "daily limit"),
+        (429, error("Rate limit reached on tokens per day (TPD). Please try again in 7h12m0s."), "7 hours"),
+        (429, {"error": {"message": "slow", "details": [{"retryDelay": "90000s"}]}}, "25 hours"),
+        (503, error("Quota exhausted; wait 3 days and 2 hours."), "3 days"),
         (404, error("The model does not exist", "model_not_found"), "base_url"),
         (405, "Method not allowed", "base_url"),
-        (400, error("Use max_completion_tokens instead.", "unsupported_parameter"), "limit_field"),
-        (400, {"error": {"message": "stop: at most 4", "code": 400, "param": "body.stop"}}, "limit_field"),
     ],
 )
 def test_these_stop_the_run_with_one_sentence(status: int, body: object, words: str) -> None:
     failure = classify(status, body)
     assert isinstance(failure, UserError)
     assert words in str(failure) and "judge" in str(failure) and "same command" in str(failure)
-    assert KEY not in str(failure) and "\n" not in str(failure)
+    assert KEY not in str(failure) and "6789" not in str(failure) and "\n" not in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        ("Your prepaid minutes ran out; please top up", "buy credit"),
+        ("spending cap of this workspace reached", "buy credit"),
+        ("requests from your territory are not served", "another network"),
+        ("error code: 1020", "another network"),
+        ("your tier has no permission for this model", "no access to this model"),
+        ("authentication failed", "MY_KEY"),
+        ("the moon", "MY_KEY"),
+    ],
+)
+def test_a_servers_words_choose_the_advice_and_are_shown(words: str, cure: str) -> None:
+    failure = classify(403, error(words))
+    assert words in str(failure)
+    assert cure in advice(words, 403, Asker("The judge", "MY_KEY", KEY))
 
 
 CONTEXT = {
@@ -96,6 +142,8 @@ def test_these_end_one_call(status: int, body: object, outcome: Outcome) -> None
         ({"retry-after": "3"}, 3),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+        ({"retry-after": "1445412480"}, 0),
+        ({"retry-after": "1445412480000"}, 0),
         *(({"retry-after": odd}, None) for odd in ("-4", "soon", "1e999", "nan")),
         ({"retry-after": "Mon, 01 Jan 2024 00:00:00 -" + "9" * 400}, None),
         ({}, None),
@@ -109,7 +157,13 @@ def test_a_wait_is_read_from_a_date_and_from_words_and_hours_stop_the_run() -> N
     date = retry_after({"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)})
     assert date is not None and 90 < date <= 100
     words = {"in 7h12m0s.": 25_920, "in 1.5s. Visit": 1.5, "in 200ms": 0.2, "after 6 seconds.": 6, "soon": None}
+    words |= {"in 1 hour and 30 minutes": 5_400, "in 2 days": 172_800, "in 3 models": None, "in 2 months": 5_184_000}
     assert {text: stated_wait(f"Please try again {text}") for text in words} == words
+    later = datetime.now(UTC).timestamp() + 100
+    for moment in (later, later * 1_000, later * 1_000_000):
+        wait = retry_after({"retry-after": f"{moment:.0f}"})
+        assert wait is not None and 95 < wait < 101
+    assert stated_wait('{"error": {"metadata": {"retry_after_ms": 2500}}}') == 2.5
     assert isinstance(classify(429, "", {"retry-after": "7200"}), UserError)
     assert classify(429, "", {"retry-after": "7"}).wait == classify(429, error("Please try again in 7s.")).wait == 7
 
@@ -129,26 +183,3 @@ def test_a_servers_text_is_short_one_line_and_without_the_key() -> None:
 def test_odd_error_bodies_are_read_without_failing(body: str) -> None:
     assert isinstance(error_text(body)[0], str)
     assert isinstance(classify(400, body), ModelError)
-
-
-def test_the_breaker_opens_after_eight_silent_tries_or_where_nobody_listens_and_closes_with_any_answer() -> None:
-    breaker = Breaker()
-
-    def silence(times: int, *, reached: bool = True, patience: float = 60.0) -> None:
-        for _ in range(times):
-            breaker.record_silence(breaker.term, "The reader model m", "status 503", patience, reached=reached)
-
-    silence(1, reached=False)
-    assert breaker.open
-    breaker.record_answer()
-    silence(7, reached=False)
-    assert not breaker.open, "it has answered before"
-    silence(1)
-    assert breaker.open
-    silence(1, patience=0.0)
-    assert breaker.term == 1 and not breaker.open
-    with pytest.raises(UserError, match=r"reader model m .*not answered .*base_url.*same command"):
-        breaker.check(0)
-    breaker.check(1)
-    breaker.record_silence(0, "late", "late", 0.0, reached=False)  # a try of the ended term comes back
-    assert breaker.term == 1 and not breaker.open

@@ -94,7 +94,7 @@ def test_what_can_be_used_is_used(prompt_id: str, replies: list[Reply], text: st
         ("scratchpad_filter", [EMPTY, EMPTY], Outcome.EMPTY),
         ("judge_nugget", [("", "length"), ("", "length")], Outcome.TRUNCATED),
         ("align_batch", [EMPTY, EMPTY], Outcome.EMPTY),
-        ("answer", [("In May.", "mercury_retrograde")], Outcome.UNREADABLE),
+        ("answer", [("In M", "max_tokens_reached"), ("In M", "TokenLimit")], Outcome.TRUNCATED),
         ("answer", [("In May.", "SAFETY")], Outcome.FILTERED),
         ("answer", [("In May.", "RECITATION")], Outcome.FILTERED),
         ("answer", [("<|channel|>final<|message|>It <|start|> was in May.", "stop")], Outcome.UNREADABLE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from beamlib.llm.call_store import CallStore
 from beamlib.llm.chat_turns import ChatTurn
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, attempt_all, run
+from beamlib.llm.model import Completion, Outcome, Prompt, attempt_all, run
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import StoredModel
 from scripted_server import Answer, ScriptedServer, body_text, completion, error_body
@@ -149,7 +150,7 @@ def test_a_refused_limit_is_sent_in_its_other_field(limit: str) -> None:
 
 
 STOPS = {
-    "unknown words": (vllm_error("the moon is not full"), r"moon.*first 5 calls.*omit: \[seed\]"),
+    "unknown words": (vllm_error("the moon is not full"), r"moon.*5 different requests.*omit: \[seed\]"),
     "stream": (Answer(error_body("This model only supports streaming; set stream=true."), 400), "proxy"),
     "stream, DashScope": (Answer(error_body("This model only support stream mode, please enable it"), 400), "proxy"),
     "tools": (Answer(error_body("'max_tokens' and 'max_completion_tokens' are unsupported"), 400), "limit_field"),
@@ -163,7 +164,7 @@ STOPS = {
     "LiteLLM, key": (Answer({"error": {"message": "Authentication Error", "code": "401"}}, 401), "key"),
     "Groq, day": (
         Answer(error_body("Rate limit reached on tokens per day (TPD). Please try again in 7h12m0s.", "limit"), 429),
-        "432 minutes",
+        "7 hours",
     ),
 }  # fmt: skip
 
@@ -177,14 +178,24 @@ def test_a_server_that_takes_no_call_ends_the_run_with_one_sentence(answer: Answ
     assert server.peak <= 2
 
 
-def test_refusals_of_some_calls_or_after_an_answer_end_these_calls_only() -> None:
+def test_a_refusal_that_repeats_ends_the_run_even_after_an_answer() -> None:
     def reply(body: dict[str, Any]) -> str | Answer:
         return "Tea." if "What about 0?" in body_text(body) else vllm_error("the moon is not full")
 
     with ScriptedServer(reply) as server:
+        with pytest.raises(UserError, match=r"moon.*5 different requests"):
+            attempt_all(model(server, concurrency=1), prompts(12))
+        assert len(server.requests) == 1 + 5
+
+
+def test_refusals_of_some_calls_end_these_calls_only() -> None:
+    def reply(body: dict[str, Any]) -> str | Answer:
+        return "Tea." if re.search(r"What about \d*[05]\?", body_text(body)) else vllm_error("the moon is not full")
+
+    with ScriptedServer(reply) as server:
         replies = attempt_all(model(server, concurrency=1), prompts(12))
-    assert [isinstance(reply, Completion) for reply in replies] == [True] + [False] * 11
-    assert {reply.outcome for reply in replies[1:] if isinstance(reply, ModelError)} == {Outcome.REFUSED}
+    outcomes = [getattr(reply, "outcome", None) for reply in replies]
+    assert outcomes == [None if number % 5 == 0 else Outcome.REFUSED for number in range(12)]
 
 
 LONG = {
@@ -229,7 +240,8 @@ REPLIES: dict[str, tuple[Reply, Any]] = {
     "OpenRouter, failed": (lambda body: usage(body, "error"), Outcome.UNAVAILABLE),
     "Groq with its own field": (lambda body: usage(body, x_groq={"id": "req"}), "Tea."),
     "vLLM without a reason": (lambda body: usage(body, None), "Tea."),
-    "LiteLLM, unknown reason": (lambda body: usage(body, "guardrail"), Outcome.UNREADABLE),
+    "any other reason": (lambda body: usage(body, "end"), "Tea."),
+    "any other limit": (lambda body: usage(body, "TOKEN_LIMIT_REACHED"), Outcome.TRUNCATED),
     "odd counts": (lambda body: usage(body, usage={"prompt_tokens": -3, "completion_tokens": "4"}), "Tea."),
 }
 

@@ -67,6 +67,15 @@ FAMILIES = {
     "twice": "<think>{t}</think>\n<think>{t}</think>{a}",
     "within one another": "<think>{t} <think> {t}</think> {t}</think>{a}",
     "with a fence that stays open": "<think>\n```python\n{t}\n</think>\n\n{a}",
+    "a fence": "```thinking\n{t}\n```\n\n{a}",
+    "braces": "{{think}}{t}{{/think}}\n{a}",
+    "parentheses": "(thinking)\n{t}\n(/thinking)\n{a}",
+    "doubled brackets": "<<think>>{t}<</think>>\n{a}",
+    "a summary with type": "<details open>\n<summary><b>Reasoning</b></summary>\n{t}\n</details>\n{a}",
+    "rationale": "<rationale>{t}</rationale>\n{a}",
+    "words alone": "My thought process:\n{t}\n\nMy answer:\n{a}",
+    "after a word": "Sure.\n<think>{t}</think>\n{a}",
+    "MiniMax, whole": "<think>{t}</think>\n\n{a}[e~[",
     "after the header of the turn": "<|im_start|>assistant\n<think>{t}</think>\n{a}<|im_end|>",
 }
 
@@ -104,8 +113,8 @@ PLAIN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters='<[â
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_thought_of_a_known_family_stays(family: str, answer: str) -> None:
-    clean = clean_reply(FAMILIES[family].format(t=THOUGHT, a=answer).replace("{{", "{"))
-    assert (clean.text.strip(), clean.unfinished) == (answer, False)
+    clean = clean_reply(FAMILIES[family].format(t=THOUGHT, a=answer))
+    assert (clean.text.strip().removeprefix("Sure.\n"), clean.unfinished) == (answer, False)
 
 
 @given(NAMES, STYLES, PLAIN, PLAIN)
@@ -159,6 +168,17 @@ WHOLE = [
     "</think> is the closing tag.",
     "[THINK] and [/THINK] are used by Magistral.",
     "[Thoughts](http://example.org) is a link, and [analysis of May] a heading.",
+    "A reply of R1 looks like this:\n\n<think>\nreasoning\n</think>\nanswer\n\nStrip it with a regex.",
+    "The tags are:\n<think>\n</think>\nThey wrap thoughts.",
+    "> <think>\n> hm\n> </think>\n> May",
+    "1. <think>\n2. </think>",
+    "Close it with </think>",
+    "It (thinking) went on, {reason} and (thought) about it. [analysis] of [[thought]].",
+    "Here is the thought process behind the design:\n1. tea",
+    "Here's a thinking process that you can use:\n1. tea",
+    "My reasoning: it was cheap.\nSo I took it.",
+    "```thoughts are free```",
+    "items.map(|x| x + 1); run(|x|); {|y| y}",
     "Llama 3 uses <|eot_id|> to end turns.",
     "Llama ends turns with <|eot_id|>.",
     "| <|eot_id|> | end of turn |\n| <|im_end|> | end |",
@@ -209,6 +229,9 @@ RUNAWAY = [
     "<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|USER_TOKEN|>And when?",
     "<|endoftext|>Human: And when did I say so?",
     "<|eom_id|>\n\nAnd then?",
+    "[e~[\n]~b]user\nAnd when?",
+    "<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>And when?",
+    "<|return|><|start|>user<|message|>And when?",
     "<|role_end|><|role_start|>user\nAnd when?",
 ]
 

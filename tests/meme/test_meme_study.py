@@ -11,6 +11,7 @@ from beam_meme import study as meme_study
 from beam_meme.episode_files import write_episodes
 from beam_meme.task import Meme
 from beam_run.shown_tasks import find_data, suite_of_run
+from beam_run.steps import evaluate_suite
 from beamlib.commands.estimate import estimate_plan
 from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
@@ -149,10 +150,10 @@ def test_models_are_asked_only_about_episodes_that_were_named(
     assert bool(found.shown.models) is (ask and served)
     assert (OFFLINE_NAME in found.announcement) is not (ask and served)
     assert found.agreed(True).shown.confirm_cost is (ask and served)
-    counted = {row.role: row.calls for one in found.estimates().values() for row in one.rows}
+    counted = {row.role: row.calls for _, _, one in found.estimates() for row in one.rows}
     assert bool(counted.get("reader") and counted.get("judge")) is (ask and served)  # verdicts are announced as well
     if not (ask and served):
-        found.ask()
+        evaluate_suite(found)
     assert not (tmp_path / "run").exists()
 
 

@@ -17,8 +17,8 @@ from system_replies import system_reply
 from beam_memories.own_memory import check_own_memory
 from beam_memories.programs import adapter_identity
 from beam_run.publish import publish, verify
-from beamlib.commands.adapter_calls import call_rule, count_adapters
 from beamlib.commands.dry_run import CallTally
+from beamlib.commands.estimate import call_rule, count_adapters
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from beam_memorycode.scored import score_data
 from beam_run.shown_tasks import Suite, announce, find_data, suite_of_run
+from beam_run.steps import evaluate_suite
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.kept_settings import keep_settings
@@ -105,7 +106,7 @@ def test_models_are_asked_only_about_dialogues_that_were_named(
     assert len(found.runs) == (2 if asked else 1)
     assert (OFFLINE_NAME in found.announcement) is not asked
     if not asked:
-        assert list(found.estimates().items()) == []
+        assert found.estimates() == []
 
 
 def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_root: Path, tmp_path: Path) -> None:
@@ -123,17 +124,17 @@ def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_
         models = tmp_path / "models.yaml"
         models.write_text(json.dumps({"readers": {"one": endpoint}, **roles}))
         found = suite(dialogues, str(models), tmp_path)
-        ((title, before),) = found.estimates().items()
+        ((_, title, before),) = found.estimates()
         assert title == "MemoryCode · one" and before.pending > 5
         with pytest.raises(UserError, match="nothing is called before confirm_cost"):
-            found.ask()
+            evaluate_suite(found)
         assert server.connections == 0
         found = found.agreed(True)
-        found.ask()
+        evaluate_suite(found)
         called = len(server.requests)
-        ((_, after),) = found.estimates().items()
+        ((_, _, after),) = found.estimates()
         assert after.pending == 0
-        found.ask()
+        evaluate_suite(found)
         assert len(server.requests) == called
     (scored,) = score_data(dialogues, {"one": tmp_path / "run/memorycode/outputs/one"})
     assert scored.summary["session"].mean == scored.summary["short_history"].mean == 100

@@ -167,6 +167,7 @@ def test_a_prompt_that_is_repeated_in_whole_or_in_part_is_no_reply(prompt_id: st
         '{"score": "one", "reason": "met"}',
         '{"score": 1.0, "reason": "in detail, whether the criterion was met and why that earns this score"}',
         '{"score": 0.0, "reason": "In detail, whether the criterion was met"}',
+        '{"score": 0.0, "reason": "In detail: whether the criterion was met and why that earns this score."}',
         "{'score': 0.5, 'reason': 'in detail, whether the criterion was met and why that earns this score'}",
         '{"score": 1.0 or 0.5 or 0.0, "reason": "in detail"}\n{"score": 1.0, "reason": "met"}',
     ],

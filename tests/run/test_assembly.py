@@ -15,6 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 import beamlib
+from beam_claims.reproducing import reproduce
 from beam_run.assembly import AssemblyOptions, assemble, assemble_job
 from beam_run.cli import app
 from beamlib.errors import UserError
@@ -242,3 +243,15 @@ def test_the_base_is_asked_for_where_it_is_not_clear(variants: Path, tmp_path: P
     assert "bm25" in csv_of(tmp_path / "run", "table10_dense_vs_sparse")
     with pytest.raises(UserError, match="no arm 'light-x'; the complete LIGHTs in it: light-bm25-k3,"):
         assemble(tmp_path / "run", AssemblyOptions(parts=["100k"], base="light-x"))
+
+
+def test_what_the_run_says_of_claims(served: tuple[Path, RunParameters]) -> None:
+    found = reproduce(served[0])
+    assert not found.offline and found.readers == {name: f"model-{name}" for name in "abcd"}
+    (wins,) = [claim for claim in found.claims if claim.id == "beam-037"]
+    assert len(wins.comparisons) == 4 * 2 * 4  # readers, baselines, lengths
+    against_rag = [part for part in wins.comparisons if part.label == "100K: LIGHT less RAG"]
+    outcomes = {part.reader: part.outcome for part in against_rag}
+    assert outcomes["c"] == "not run" and outcomes["a"] == "undecided"  # two conversations decide nothing
+    (unread,) = [part for part in wins.comparisons if part.label == "500K: LIGHT less RAG" and part.reader == "d"]
+    assert unread.why == "--sizes 500k --backbones d"

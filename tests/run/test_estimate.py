@@ -272,3 +272,16 @@ def test_replies_that_later_prompts_contain_are_padded() -> None:
     longer = pad_to_length(prompt, "- moved to Bergen", 12)
     assert longer.startswith("- moved to Bergen\n- [messages 0-1]\nUSER: I moved")
     assert pad_to_length(Prompt("scratchpad_filter", {"question": "", "chunk": ""}), "", 2) == "Nothing."
+
+
+@pytest.mark.parametrize(("window", "warned"), [(12_000, True), (131_072, False)])
+def test_the_plan_says_which_budgets_show_the_same(
+    tmp_path: Path, repo_root: Path, beam_data: Path, window: int, warned: bool
+) -> None:
+    parameters = run_parameters(tmp_path, repo_root, "http://127.0.0.1:9/v1", data=str(beam_data), conversations=1)
+    models = Path(parameters.models)
+    models.write_text(models.read_text().replace("32768", str(window)))
+    arms = [Arm(memory="light", retriever="bm25", k=k) for k in (5, 15, 20)]
+    warnings = " ".join(estimate(parameters, arms, quiet=True).warnings)
+    assert ("light-bm25-k15 and light-bm25-k20 show the reader the same context" in warnings) == warned
+    assert "light-bm25-k5 and" not in warnings

@@ -6,13 +6,15 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import yaml
+from pydantic import BaseModel, create_model
 
 import beamlib
 from beam_page.building import write_page
@@ -24,6 +26,9 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import CLAIMED, Manifest, differing_claim, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
+from beamlib.llm.basis import Basis, basis_of, unverified
+from beamlib.llm.call_store import StoredCall
+from beamlib.llm.endpoints import Endpoint, parse_models
 from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
@@ -75,7 +80,7 @@ def test_a_call_that_is_not_in_the_archive_is_said_without_a_command_that_pays(r
     models = yaml.safe_load(files["100k-one/models.yaml"])
     models["readers"]["one"]["seed"] = 5
     files["100k-one/models.yaml"] = yaml.safe_dump(models).encode()
-    with pytest.raises(UserError, match="the call is not stored, so the answers do not follow") as caught:
+    with pytest.raises(UserError, match="20 calls are not stored, so the answers do not follow") as caught:
         verify(remade(files, tmp_path / "crafted.tar.zst"), EXAMPLE)
     assert "--yes" not in str(caught.value) and "beamlib-replay-" not in str(caught.value)
 
@@ -327,3 +332,118 @@ def test_what_came_from_an_archive_says_so_wherever_it_is_shown(run: Path, tmp_p
 def page_note(run: Path) -> str:
     text = write_page(read_run(run, EXAMPLE), workers=1).read_text()
     return text.partition("Claimed, not checked: ")[2].partition(" came from an archive")[0]
+
+
+def store_of(files: dict[str, bytes]) -> tuple[str, list[dict[str, Any]]]:
+    """The name of an archive's only store of calls, and its calls."""
+    (name,) = (name for name in files if name.startswith("calls/"))
+    return name, [json.loads(line) for line in files[name].decode().splitlines()]
+
+
+def restored(files: dict[str, bytes], name: str, calls: list[dict[str, Any]]) -> dict[str, bytes]:
+    lines = [json.dumps(call, sort_keys=True) for call in sorted(calls, key=lambda call: call["key"])]
+    return {**files, name: "".join(f"{line}\n" for line in lines).encode()}
+
+
+def quick(kind: type[BaseModel], *names: str) -> list[Any]:
+    """All fields of a record; those but `names` are tried with the slow tests."""
+    return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in kind.model_fields]
+
+
+@pytest.fixture(scope="module")
+def archived(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    archive = tmp_path_factory.mktemp("archived") / "run.tar.zst"
+    publish(run, archive)
+    return contents(archive)
+
+
+@pytest.mark.parametrize("field", quick(StoredCall, "role", "time"))
+def test_a_field_of_a_call_is_verified_or_named(field: str, archived: dict[str, bytes], tmp_path: Path) -> None:
+    name, calls = store_of(archived)
+    call = next(call for call in calls if call["role"] == "reader")
+    if field == "outcome":
+        call |= {"outcome": "failed", "text": None}
+    else:
+        values = {"time": "2020-01-01T00:00:00+00:00", "finish_reason": "eos", "text": call["text"] + " Forged."}
+        call[field] = values.get(field, other(call[field]))
+    archive = remade(restored(archived, name, calls), tmp_path / "forged.tar.zst")
+    if field in ("text", "outcome"):
+        with pytest.raises(UserError, match=r"came out otherwise than published|calls are not stored"):
+            verify(archive, EXAMPLE)
+    elif basis_of(StoredCall)[field] is Basis.COMPUTED:
+        with pytest.raises(UserError, match=rf"field '{field}' is .*, and the replay asks for it as"):
+            verify(archive, EXAMPLE)
+    else:
+        named = (
+            verify(archive, EXAMPLE).partition("calls: claimed, not checked: of each call its ")[2].partition(";")[0]
+        )
+        assert field in named.split(", ")
+
+
+def test_a_field_that_a_record_gets_is_named_until_it_is_verified() -> None:
+    """Neither verify nor this test knows the field: the list grows by itself."""
+    grown = create_model("grown", __base__=StoredCall, fingerprint=(str, ""), seed=(Annotated[int, Basis.COMPUTED], 0))
+    assert set(unverified(grown)) == {*unverified(StoredCall), "fingerprint"}
+    assert set(basis_of(StoredCall).values()) == {Basis.COMPUTED, Basis.REPORTED, Basis.MEASURED}
+
+
+@pytest.mark.parametrize("field", quick(Endpoint, "input_price", "timeout"))
+def test_a_field_of_the_models_file_is_verified_or_named(
+    field: str, archived: dict[str, bytes], tmp_path: Path
+) -> None:
+    models = yaml.safe_load(archived["100k-one/models.yaml"])
+    known = {
+        "key_variable": "SOME_KEY",
+        "limit_field": "max_completion_tokens",
+        "omit": ["seed"],
+        "extra": {"top_k": 5},
+    }
+    before = getattr(parse_models(models, "here").judge, field)
+    value = known.get(field, 7_000 if before is None else other(before))
+    models["judge"][field] = {"base_url": "http://127.0.0.1:9/v1"}.get(field, value)
+    archive = remade({**archived, "100k-one/models.yaml": yaml.safe_dump(models).encode()}, tmp_path / "forged.tar.zst")
+    try:
+        lines = verify(archive, EXAMPLE)
+    except UserError:
+        return
+    (named,) = re.findall(
+        r"models\.yaml: prices (\S+) \(input, cached, output\) of judge scripted, and its ([^;]*)", lines
+    )
+    assert field in named[1].split(", ") or (field.endswith("price") and f"${value:g}" in named[0])
+
+
+def test_surplus_calls_and_tokens_are_named(archived: dict[str, bytes], tmp_path: Path) -> None:
+    name, calls = store_of(archived)
+    for call in calls:
+        call["input_tokens"] = 1
+    calls += [{**calls[0], "key": f"{number:064x}"} for number in range(3)]
+    lines = verify(remade(restored(archived, name, calls), tmp_path / "surplus.tar.zst"), EXAMPLE)
+    assert "3 calls of scripted that nothing replayed asked for" in lines
+    assert re.search(
+        r"\d+ input tokens of scripted, for [\d,]+ characters computed here \([\d,]{3,}\.\d characters a tok", lines
+    )
+
+
+def test_the_hash_of_a_prompt_that_has_calls_is_verified(archived: dict[str, bytes], tmp_path: Path) -> None:
+    manifest = json.loads(archived["100k-one/none/manifest.json"])
+    manifest["prompts"]["judge_nugget"] = "beef" * 16
+    forged = {**archived, "100k-one/none/manifest.json": signed(manifest)}
+    with pytest.raises(UserError, match="field 'prompts' says of judge_nugget 'beef"):
+        verify(remade(forged, tmp_path / "forged.tar.zst"), EXAMPLE)
+
+
+@pytest.mark.parametrize("given", [None, EXAMPLE])
+def test_what_could_not_be_verified_is_not_exported(run: Path, tmp_path: Path, given: Path | None) -> None:
+    """As where a store was replaced by an older copy of it."""
+    assert "compared with" in publish(run, tmp_path / "whole.tar.zst")
+    assert "replayed on the data" in publish(run, tmp_path / "whole.tar.zst", EXAMPLE)
+    copy = shutil.copytree(run, tmp_path / "run")
+    (store,) = copy.glob("calls/100k/*.sqlite")
+    with sqlite3.connect(store) as connection:
+        connection.execute("DELETE FROM calls WHERE rowid > 20")
+    with pytest.raises(
+        UserError, match=r"\d+ (of \d+ answers and verdicts have no stored call|calls are not stored)"
+    ) as caught:
+        publish(copy, tmp_path / "run.tar.zst", given)
+    assert str(copy) in str(caught.value)
+    assert not (tmp_path / "run.tar.zst").exists()

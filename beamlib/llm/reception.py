@@ -1,0 +1,165 @@
+"""Judge an endpoint by what it does: a ledger per role of what its requests came to, and when they end the run.
+
+Two rules, without wordings:
+
+1. An outcome that `ALIKE` different requests came to, with no success since, ends the run. It is a refusal, a redirect,
+   an empty reply or, before any success, an answer with status 200 that is no completion. Refusals for length or
+   content concern their request alone.
+2. Failures that may pass (no response, busy, 5xx) are repeated. After `_IN_A_ROW` of them the role waits: one request
+   at a time is tried, with growing pauses. If nothing has succeeded for a while, and as many different requests
+   failed, the run ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+
+from beamlib.errors import UserError
+from beamlib.llm.faults import CONTINUE, Asker, RetryableError, advice
+
+ALIKE = 5
+"""Different requests of a role that end the run if all come to the same."""
+_OF_ANY_KIND = 4 * ALIKE
+"""Different requests of a role that end the run if none comes to anything, whatever each is told."""
+_IN_A_ROW = 8
+"""Tries in a row before a role waits. If one try in five fails, the chance is 3 in 10^6."""
+_PROBES = 3
+_FIRST_PATIENCE = 5.0
+"""Seconds for an address that has never answered: probably a wrong one, or the server is not running."""
+_QUOTA_SECONDS = 120.0
+"""Seconds for a busy server at least: most limits are per minute."""
+
+
+class Terms:
+    """The calls to one address since the last time that it ended a run.
+
+    Calls of an ended term all raise its verdict, queued ones included. Later calls start afresh, as when a notebook's
+    cell runs again.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.verdict = ""
+
+    def check(self, number: int) -> None:
+        """Raise the `UserError` that ended term `number`, if it has ended."""
+        if number < self.number:
+            raise UserError(self.verdict)
+
+    def end(self, verdict: str) -> None:
+        """End the current term."""
+        self.number += 1
+        self.verdict = verdict
+
+
+class Reception:
+    """What an endpoint has made of one role's requests in the current term.
+
+    Attributes:
+        refused: Fields that it refused, left out of later requests; `system` stands for the system message.
+        answered: Whether any request was answered.
+        open: Whether the role waits, and one request at a time is tried.
+        pause: Seconds before the next of these.
+        overdue: Whether waiting has lasted too long for the few requests that failed.
+        said: What was already said of this role, so that it is said once.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self.refused: set[str] = set()
+        self.said: set[str] = set()
+        self.probing = asyncio.Lock()
+        self.answered = False
+        self.pause = 0.0
+        self._alike: dict[str, set[int]] = {}
+        self.record_success(False)
+
+    def record_success(self, answered: bool = True) -> None:
+        """Note a usable reply."""
+        self.answered = self.answered or answered
+        self._alike.clear()
+        self.record_contact()
+
+    def record_contact(self) -> None:
+        """Note that the server works, whatever it said."""
+        self.open = self.overdue = False
+        self._failed = self._probes = 0
+        self._requests = set[int]()
+        self._since = 0.0
+
+    def record_alike(self, request: int, message: str, asker: Asker, status: int) -> None:
+        """Note an outcome that counts by rule 1.
+
+        Raises:
+            UserError: it has repeated so often that it ends the run.
+        """
+        self.record_contact()
+        same = self._alike.setdefault(likeness(message), set())
+        same.add(request)
+        every = set[int]().union(*self._alike.values())
+        if len(same) < ALIKE and len(every) < _OF_ANY_KIND:
+            return
+        number, what = (len(same), "came to the same") if len(same) >= ALIKE else (len(every), "came to nothing")
+        self._end(
+            f"{message}; {number} different requests of this role in a row {what}, and none was answered since; "
+            f"{advice(message.replace(asker.name, ''), status, asker)}; {CONTINUE}."
+        )
+
+    def record_passing(self, request: int, failure: RetryableError, asker: Asker, patience: float) -> None:
+        """Note a failure that may pass.
+
+        Raises:
+            UserError: it has lasted so long that it ends the run.
+        """
+        now = time.monotonic()
+        if not self._failed:
+            self._since = now
+        self._failed += 1
+        self._requests.add(request)
+        limit = patience if self.answered else min(patience, _FIRST_PATIENCE)
+        if failure.throttled:
+            limit = max(patience, _QUOTA_SECONDS)
+        if self.open:
+            self._probes += 1
+        elif self._failed >= _IN_A_ROW or not (failure.reached or self.answered):
+            self.open = True
+            self._say_once(failure, asker, limit)
+        steady = min(limit / 4, max(0.05, limit / 60) * 2**self._probes)
+        self.pause = steady if failure.wait is None else failure.wait + 0.05 * steady
+        if not self.open or now - self._since < limit or (failure.throttled and self._probes < _PROBES):
+            return
+        if self.answered and failure.reached and len(self._requests) < ALIKE:
+            self.overdue = True  # it may be these requests alone that the server cannot answer
+            return
+        cure = failure.cure or advice(str(failure).replace(asker.name, ""), 0, asker)
+        message = str(failure)
+        named = message if message.startswith(asker.name) else f"{asker.name}: {message}"
+        self._end(
+            f"{named}; it has not answered for {now - self._since:.0f} seconds (tries: {self._failed}, of "
+            f"{len(self._requests)} different requests); perhaps {cure}; {CONTINUE}."
+        )
+
+    def _say_once(self, failure: RetryableError, asker: Asker, limit: float) -> None:
+        if "waits" not in self.said and self.answered:
+            self.said.add("waits")
+            message = str(failure).removeprefix(f"{asker.name} ")
+            print(
+                f"{asker.name} {message}; this role now tries one request at a time, with growing pauses, and ends the "
+                f"run if none is answered within {limit:.0f} seconds.",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
+
+    def _end(self, verdict: str) -> None:
+        self.record_success(False)
+        self.answered = False
+        self._terms.end(verdict)
+        raise UserError(verdict)
+
+
+def likeness(message: str) -> str:
+    """Normalise a message: what stands in quotes and whatever contains a digit differs from request to request."""
+    text = re.sub(r"(?<!\w)(['\"`])[^'\"`]{1,200}?\1(?!\w)|[“‘«][^”’»]{1,200}[”’»]", "…", message.casefold())
+    return re.sub(r"[\w./:-]*\d[\w./:-]*", "0", text)

@@ -1,0 +1,210 @@
+"""Endpoints judged by what they do: scripted servers say whatever they like, and only their behaviour counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beamlib.errors import UserError
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.faults import Asker, RetryableError
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, attempt_all
+from beamlib.llm.reception import ALIKE, Reception, Terms, likeness
+from beamlib.llm.retrying import RetryingModel
+from scripted_server import Answer, ScriptedServer, completion, error_body
+
+KEY = "sk-invented-0123456789"
+ASKER = Asker("The reader model m at http://127.0.0.1:1/v1")
+
+
+def model(server: ScriptedServer, **fields: Any) -> EndpointModel:
+    settings = {"model": "m", "base_url": server.base_url, "context_window": 32_000, "patience": 0.4} | fields
+    return EndpointModel("reader", Endpoint(**settings))
+
+
+def prompts(count: int, identity: str = "answer") -> list[Prompt]:
+    return [Prompt(identity, {"question": f"What about {n}?", "context": "Tea."}) for n in range(count)]
+
+
+def after(good: int, bad: Answer) -> Callable[[dict[str, Any]], str | Answer]:
+    """Answer so many requests, then none."""
+    seen = 0
+
+    def reply(body: dict[str, Any]) -> str | Answer:
+        nonlocal seen
+        seen += 1
+        return "Tea." if seen <= good else bad
+
+    return reply
+
+
+WORDS = ("Plouf: glomp 17 refused", "“4” wombats 'x9' short", "")
+NOTHING_USABLE = {
+    "error without a number": Answer({"error": WORDS[0]}),
+    "an object": Answer({"error": {"message": WORDS[0], "code": "wombat", "type": "glomp"}}),
+    "no choices": Answer({"choices": None, "base_resp": {"status_code": 1008, "status_msg": WORDS[0]}}),
+    "no choices, other names": Answer({"ret": 7, "data": {"errorInfo": {"msg": WORDS[0]}}}),
+    "a list": Answer('["Plouf: glomp 17 refused"]'),
+    "a page": Answer(f"<html><body>{WORDS[0]}</body></html>"),
+    "events": Answer(f'data: {{"choices": [], "note": "{WORDS[0]}"}}\n\ndata: [DONE]\n\n'),
+    "a redirect": Answer("", 308, {"Location": "https://elsewhere.example/v1/glomp/Plouf: glomp 17 refused"}),
+    **{f"status {status}": Answer(error_body(WORDS[0]), status) for status in (400, 403, 418, 422, 451)},
+}
+
+
+@pytest.mark.parametrize("answer", NOTHING_USABLE.values(), ids=NOTHING_USABLE)
+@pytest.mark.usefixtures("short_pauses")
+def test_an_endpoint_that_never_answers_ends_the_run_after_five_different_requests(answer: Answer) -> None:
+    with ScriptedServer(lambda body: answer) as server:
+        with pytest.raises(UserError, match=r"glomp 17 refused.*5 different requests.*same command goes on") as end:
+            attempt_all(model(server, concurrency=2), prompts(60))
+        assert len(server.requests) <= 12
+        assert str(end.value).count(". ") <= 1
+        server.reply = lambda body: "Tea."
+        assert len(attempt_all(model(server, concurrency=2), prompts(3))) == 3, "the next command goes on"
+
+
+@pytest.mark.parametrize("status", [403, 407, 423, 424, 425, 429, 498, 499, 500, 503, 529])
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.usefixtures("short_pauses")
+def test_one_that_stops_answering_ends_the_run_whatever_its_words_are(
+    status: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("beamlib.llm.reception._QUOTA_SECONDS", 0.4)
+    bad = Answer(error_body(words), status, {"Retry-After": "0.01"})
+    with ScriptedServer(after(20, bad)) as server:
+        with pytest.raises(UserError, match="same command goes on"):
+            attempt_all(model(server, concurrency=4), prompts(200))
+        assert len(server.requests) <= 20 + 60
+    assert capsys.readouterr().err.count("one request at a time") == (status != 403)
+
+
+@pytest.mark.parametrize("status", [404, 407, 423, 424, 425, 429, 498, 499, 500, 503, 529])
+@pytest.mark.usefixtures("short_pauses")
+def test_passing_failures_after_an_answer_lose_no_call(status: int) -> None:
+    seen = 0
+
+    def reply(body: dict[str, Any]) -> str | Answer:
+        nonlocal seen
+        seen += 1
+        return Answer(error_body("glomp"), status) if seen > 3 and seen % 3 == 0 else "Tea."
+
+    with ScriptedServer(reply) as server:
+        replies = attempt_all(model(server, concurrency=2, patience=20.0), prompts(40))
+    assert all(isinstance(one, Completion) for one in replies)
+
+
+def thoughts_only(body: dict[str, Any]) -> Answer:
+    reply = completion(body, None)
+    reply["choices"][0]["message"] |= {"reasoning_content": "Hm, tea."}
+    return Answer(reply)
+
+
+@pytest.mark.parametrize("reply", [thoughts_only, lambda body: Answer(completion(body, " \n"))])
+def test_replies_without_text_end_the_run(reply: Callable[[dict[str, Any]], Answer]) -> None:
+    with ScriptedServer(reply) as server:
+        with pytest.raises(UserError, match=r"without text.*5 different requests.*enable_thinking"):
+            attempt_all(RetryingModel(model(server, concurrency=1)), prompts(40))
+        assert len(server.requests) <= 2 * ALIKE
+
+
+def test_prompts_whose_reply_may_be_empty_go_on() -> None:
+    extract = [Prompt("scratchpad_notes", {"pair": f"I like tea {n}.", "history": ""}) for n in range(9)]
+    with ScriptedServer(lambda body: "") as server:
+        replies = attempt_all(RetryingModel(model(server)), extract)
+    assert all(isinstance(one, Completion) for one in replies)
+
+
+def test_refusals_for_length_or_content_end_no_run() -> None:
+    for answer in (Answer(error_body("glomp"), 413), Answer(error_body("no", "content_filter"), 400)):
+        with ScriptedServer(lambda body, answer=answer: answer) as server:
+            replies = attempt_all(model(server), prompts(30))
+        assert {getattr(one, "outcome", None) for one in replies} <= {Outcome.CONTEXT_LENGTH, Outcome.FILTERED}
+
+
+def test_one_request_that_a_server_cannot_answer_ends_its_call_alone() -> None:
+    def reply(body: dict[str, Any]) -> str | Answer:
+        return Answer(error_body("glomp"), 500) if "about 3?" in str(body) else "Tea."
+
+    with ScriptedServer(reply) as server:
+        replies = attempt_all(model(server, concurrency=1, attempts=2), prompts(6))
+    assert [isinstance(one, ModelError) for one in replies] == [False] * 3 + [True] + [False] * 2
+
+
+def test_a_wait_until_a_point_in_time_is_waited_for() -> None:
+    moment = f"{time.time() + 1:.0f}"
+    seen: list[float] = []
+
+    def reply(body: dict[str, Any]) -> str | Answer:
+        seen.append(time.time())
+        return Answer(error_body("glomp"), 429, {"Retry-After": moment}) if len(seen) == 1 else "Tea."
+
+    with ScriptedServer(reply) as server:
+        assert isinstance(attempt_all(model(server), prompts(1))[0], Completion)
+    assert seen[1] >= float(moment)
+
+
+def test_the_key_is_hidden_and_the_servers_words_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEAM_TEST_KEY", KEY)
+    for words in (f"glomp for {KEY} only", "glomp for sk-i…6789 only", "glomp for ****6789, only"):
+        refusal = Answer(error_body(words), 403)
+        with (
+            ScriptedServer(lambda body, refusal=refusal: refusal) as server,
+            pytest.raises(UserError, match=r"glomp for \[key\],? ?only") as end,
+        ):
+            attempt_all(model(server, key_variable="BEAM_TEST_KEY"), prompts(9))
+        assert "6789" not in str(end.value).replace(server.base_url, "")
+
+
+def test_the_model_that_answers_is_said_once_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    def reply(body: dict[str, Any]) -> Answer:
+        return Answer(completion(body, "Tea.") | {"model": "m-mini", "system_fingerprint": "fp_7"})
+
+    with ScriptedServer(reply) as server:
+        replies = attempt_all(model(server), prompts(4))
+    assert {(one.answered_by, one.fingerprint) for one in replies if isinstance(one, Completion)} == {
+        ("m-mini", "fp_7")
+    }
+    assert capsys.readouterr().err.count("m-mini") == 1
+
+
+@given(st.text(max_size=60), st.integers(0, 10**9), st.integers(0, 10**9))
+def test_messages_are_alike_whatever_they_quote_or_count(words: str, first: int, second: int) -> None:
+    assert likeness(f"{words} id {first} in 'x{first}'") == likeness(f"{words} id {second} in 'y{second}'")
+
+
+def test_a_success_forgets_what_came_before_and_requests_count_once() -> None:
+    reception = Reception(Terms())
+    for request in range(ALIKE - 1):
+        for _ in range(3):
+            reception.record_alike(request, "glomp 1", ASKER, 400)
+    reception.record_success()
+    for request in range(ALIKE - 1):
+        reception.record_alike(request, f"glomp {request}", ASKER, 400)
+    with pytest.raises(UserError, match=f"{ALIKE} different requests"):
+        reception.record_alike(ALIKE, "glomp 99", ASKER, 400)
+
+
+def test_refusals_that_are_never_alike_end_the_run_too() -> None:
+    reception = Reception(Terms())
+    words = ["".join(chr(97 + (n * k) % 26) for k in range(1, 9)) for n in range(40)]
+    with pytest.raises(UserError, match=r"20 different requests .* came to nothing"):
+        for request, word in enumerate(words):
+            reception.record_alike(request, f"glomp {word}", ASKER, 400)
+
+
+def test_an_address_that_nobody_answers_at_ends_the_run_and_tls_errors_say_what_to_do() -> None:
+    reception = Reception(terms := Terms())
+    failure = RetryableError("no TLS connection (x)", silent=True, reached=False, cure="write http:// in base_url")
+    with pytest.raises(UserError, match="write http:// in base_url"):
+        for _ in range(50):
+            reception.record_passing(1, failure, ASKER, 0.0)
+    with pytest.raises(UserError):
+        terms.check(0)
+    terms.check(1)
