@@ -289,7 +289,7 @@ def _memories(places: tuple[str, ...]) -> Mapping[str, type[DeclaredMemory]]:
 def _problem(kind: type[DeclaredMemory]) -> str:
     """Say what a declaration lacks, so that it shows before a run; empty where it is whole."""
     above = kind.__mro__[: kind.__mro__.index(DeclaredMemory)]
-    made = any(name in vars(base) for base in above for name in ("build", "open"))
+    made = any(name in vars(base) for base in above for name in ("build", "opened"))
     if kind.joins != "by target" and not made:
         return "has no classmethod 'build', which makes an empty one; add it"
     if unknown := set(kind.prompts) - set(prompt_ids()):
