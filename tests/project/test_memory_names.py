@@ -14,7 +14,7 @@ from beamlib.memory.declared import memories
 OTHERS = frozenset({"none", "own", "imported", "oracle", "dependencies", "mem0"})
 """Names that are words of other things too: of a setting's value, an option, a published source, a field of a reply."""
 
-_MEASURED = ("evaluate/measuring.py", "scoring/measured.py", "report/released.py")
+_MEASURED = ("commands/measuring.py", "scoring/measured.py", "report/released.py")
 _PAPER = ("beam_claims/reproducing.py", "beam_memorycode/running.py")
 OF_THE_PAPER = {
     "full-context": _PAPER[:1],
