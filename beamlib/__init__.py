@@ -1,6 +1,35 @@
 """BEAM and LIGHT: a reproducible artifact of the paper "Beyond a Million Tokens".
 
-The notebooks tell the story; this package holds what two notebooks share or what a test must reach.
+The notebooks tell the story; this package holds what two notebooks share or what a test must reach. `open_run` reads a
+run as data frames (docs/dataframes.md).
 """
 
-__version__ = "0.1.0"
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beamlib.version import __version__
+
+if TYPE_CHECKING:
+    from beamlib.frames import OpenedRun
+
+__all__ = ["__version__", "open_run"]
+
+
+def open_run(path: str | PathLike[str], data: str | PathLike[str] = "", **others: str | PathLike[str]) -> OpenedRun:
+    """Open the run in a folder for reading: questions, answers, verdicts, contexts and evidence as data frames.
+
+    Args:
+        path: A run folder, or a part or an arm of one.
+        data: The BEAM conversations that the run was asked about, where it did not make them.
+        others: The data of other tasks by name, such as `meme="episodes"`, where the run did not make them.
+
+    Raises:
+        UserError: There are no records in `path`, or they are not those that their manifest vouches for.
+    """
+    from beamlib.frames import OpenedRun  # here: pandas takes half a second
+
+    places = {"beam": data, **others}
+    return OpenedRun(Path(path), {task: Path(place) for task, place in places.items() if place})

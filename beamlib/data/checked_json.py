@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from beamlib import files
+import beamlib.files as files
 from beamlib.errors import UserError
 
 State = Literal["released", "changed", "missing", "unknown"]

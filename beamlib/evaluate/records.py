@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-import beamlib
 from beamlib.data.checked_json import State
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, sha256, to_json, write_json
 from beamlib.places import ROOT
+from beamlib.version import __version__
 
 RUN = "run.json"
 """The manifest in the folder of an arm of a task other than BEAM."""
@@ -136,6 +136,18 @@ class RunManifest(BaseModel):
         }
 
 
+class TaskManifest(RunManifest):
+    """The manifest of a task's arm. `task` is its name; `extra_sha256` has the checksums of its further parts."""
+
+    task: str
+    extra_sha256: dict[str, dict[str, str]] = Field(default_factory=dict)
+
+    def checksums(self) -> dict[str, Checksums]:
+        """Those of answers and judgements, and of further parts, which rest on what the answers rest on."""
+        extra = {part: Checksums(self.answers_key, sums) for part, sums in self.extra_sha256.items()}
+        return {**super().checksums(), **extra}
+
+
 AnyManifest = TypeVar("AnyManifest", bound=RunManifest)
 
 
@@ -214,7 +226,7 @@ def checked(kind: type[Record], value: object, where: str, advice: str = OTHER_V
 
 def made_by() -> dict[str, str]:
     """The version and commit that every manifest names."""
-    return {"package_version": beamlib.__version__, "commit": commit()}
+    return {"package_version": __version__, "commit": commit()}
 
 
 @cache

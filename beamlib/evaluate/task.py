@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, baseline_memory, own_arm
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
 from beamlib.evaluate.old_records import convert_old_records
-from beamlib.evaluate.records import ANSWERS, RUN, Checksums, ConversationRecord, RunManifest, made_by
+from beamlib.evaluate.records import ANSWERS, RUN, ConversationRecord, RunManifest, TaskManifest, made_by
 from beamlib.evaluate.run_store import ANSWER_CODE, RunStore, prompt_hashes, settings_of
 from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING
@@ -66,18 +66,6 @@ class UnitSet:
     units: Sequence[Unit]
     left_out: Mapping[str, str] = field(default_factory=dict)
     known: int = 0
-
-
-class TaskManifest(RunManifest):
-    """The manifest of a task's arm. `task` is its name; `extra_sha256` has the checksums of its further parts."""
-
-    task: str
-    extra_sha256: dict[str, dict[str, str]] = Field(default_factory=dict)
-
-    def checksums(self) -> dict[str, Checksums]:
-        """Those of answers and judgements, and of further parts, which rest on what the answers rest on."""
-        extra = {part: Checksums(self.answers_key, sums) for part, sums in self.extra_sha256.items()}
-        return {**super().checksums(), **extra}
 
 
 class Task(ABC):

@@ -22,7 +22,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.style import context
 
-import beamlib
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import sha256, write_bytes, write_json
@@ -38,6 +37,7 @@ from beamlib.report.long_frame import (
     series_of,
     sizes_of,
 )
+from beamlib.version import __version__
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
 _MARKERS = "osD^vPX*"
@@ -303,7 +303,7 @@ def save_figure(
         "parameters": dict(parameters),
         "plotted_values": f"{name}.csv",
         "plotted_values_sha256": sha256(values),
-        "package_version": beamlib.__version__,
+        "package_version": __version__,
     }
     drawings = _drawings(figure)
     return [

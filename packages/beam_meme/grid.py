@@ -24,8 +24,8 @@ from beam_meme.meme_tables import published
 from beam_meme.task import open_meme
 from beamlib.commands.task_runs import TaskOptions, run_command, run_of, score_command
 from beamlib.errors import UserError
-from beamlib.evaluate.records import RUN, read_task_manifest
-from beamlib.evaluate.task import TaskManifest, reader_name
+from beamlib.evaluate.records import RUN, TaskManifest, read_task_manifest
+from beamlib.evaluate.task import reader_name
 from beamlib.files import make_folder, sha256, to_json
 from beamlib.llm.prompts import prompt_ids
 from beamlib.report.figures import PAGE_WIDTH, style

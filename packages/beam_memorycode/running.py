@@ -304,7 +304,11 @@ def _recalled(
     return questions
 
 
+def place_id(dialogue: Dialogue, setup: Setup, place: Place) -> str:
+    """Return the id of the query at a place, unique in the run."""
+    return f"{dialogue.name}-{setup}-s{place.session}-q{place.query}"
+
+
 def _probe(dialogue: Dialogue, setup: Setup, place: Place) -> Probe:
-    """Return the query at a place as a question to a memory, under an id that is unique in the run."""
-    name = f"{dialogue.name}-{setup}-s{place.session}-q{place.query}"
-    return Probe(name, dialogue.name, request(query_at(dialogue, setup, place)))
+    """Return the query at a place as a question to a memory."""
+    return Probe(place_id(dialogue, setup, place), dialogue.name, request(query_at(dialogue, setup, place)))

@@ -246,6 +246,26 @@ def score(
     print_by_ability(rows, "mean", ("size", "arm"), long=long, as_csv=as_csv, as_json=as_json)
 
 
+@app.command(rich_help_panel=RESULTS)
+def frames(
+    run: Annotated[Path, typer.Argument(help="A run folder, or a part or an arm of one.")],
+    out: Annotated[Path, typer.Argument(help="Folder that the files are written to.")],
+    data: Annotated[Path | None, typer.Option("--data", help="BEAM conversations, where RUN made none.")] = None,
+    memorycode: Annotated[
+        Path | None, typer.Option("--memorycode", help="MemoryCode dialogues, where RUN made none.")
+    ] = None,
+    meme: Annotated[Path | None, typer.Option("--meme", help="MEME episodes, where RUN made none.")] = None,
+) -> None:
+    """Write the records of RUN as parquet files, one per data frame (docs/dataframes.md); no call is made."""
+    import beamlib
+    from beamlib.data.sources import refuse_data
+
+    refuse_data(out, parquet=True)
+    opened = beamlib.open_run(run, data or "", memorycode=memorycode or "", meme=meme or "")
+    for file in opened.write(out):
+        print(f"wrote {file}")
+
+
 @data_app.command("download")
 def data_download(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path("data"),

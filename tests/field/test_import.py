@@ -23,6 +23,7 @@ from published_results import (
     written,
 )
 
+import beamlib
 from beam_field.exporting import export_arm
 from beam_field.importing import read_runs, write_runs
 from beam_field.matching import ImportedArm
@@ -96,6 +97,18 @@ def test_every_format_becomes_a_run_that_is_scored_exported_and_imported_again(
         assert {row["arm"] for row in score_folders(run, protocol)} == {arm.arm.name for arm in arms}
     write_runs(arms, run)
     assert {path: path.read_bytes() for path in run.rglob("*.json*")} == before
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_imported_runs_have_frames(form: str, tmp_path: Path, table: Path) -> None:
+    arms = imported(form, tmp_path, table)
+    write_runs(arms, tmp_path / "run")
+    opened = beamlib.open_run(tmp_path / "run")
+    assert len(opened.answers()) == sum(len(arm.answers) for arm in arms)
+    scores, verdicts = opened.scores("nugget-mean"), opened.verdicts()
+    assert len(scores) == sum(len(arm.judgements) for arm in arms)
+    assert set(verdicts["question"]) == set(scores["question"])
+    assert opened.questions()["text"].notna().all()  # a publisher states it
 
 
 def test_mem0_cutoffs_are_arms_and_its_figure_of_order_is_kept(tmp_path: Path, table: Path) -> None:
