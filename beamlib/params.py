@@ -267,6 +267,11 @@ def _with_sections(known: tuple[tuple[str, type[Section]], ...]) -> Mapping[str,
                     other = found[name][0] if name in found else ""
                     raise UserError(f"the setting '{name}' of {part} is also one of {other or 'the run'}; rename it.")
             found |= own or {top: ("", field)}
+    for name, kind in memories().items():
+        if unknown := [used for used in kind.uses if used not in found]:
+            raise UserError(
+                f"{kind.__module__}: the memory {name!r} uses {unknown[0]!r}, which is no setting; correct it."
+            )
     return found
 
 

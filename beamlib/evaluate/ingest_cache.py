@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import base_memory
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, read_json, sha256, to_json, write_text
 from beamlib.llm.model import OFFLINE_NAME, ModelRoles
@@ -29,7 +30,8 @@ def read_shared(memory: Reader, conversation: Conversation, parameters: RunParam
     if parameters.models or not (parameters.data or parameters.memorycode) or not by_rules:
         memory.ingest(conversation)
         return memory
-    path = Path(parameters.run) / "readings" / conversation.size.lower() / memory.name / f"{conversation.id}.json"
+    own = () if memory.name == base_memory() else (memory.name,)  # LIGHT's have always stood at the top
+    path = Path(parameters.run, "readings", conversation.size.lower(), *own, f"{conversation.id}.json")
     code = code_hash((*ANSWER_CODE, *memory.code_names()))
     key = sha256(to_json([conversation.sha256, memory.of_reading, code]))
     reading = None if parameters.calls == "refresh" else _on_file(path, key)

@@ -37,6 +37,7 @@ from pydantic import Field
 from beamlib.data.conversations import Conversation, Probe
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError
+from beamlib.llm.prompts import prompt_ids
 from beamlib.memory.protocol import Memory, RetrievedContext
 from beamlib.plugins import plugins
 from beamlib.settings import Section
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 Joins = Literal["always", "by name", "by target"]
 
+ROLES = frozenset({"reader", "memory", "compressor"})
+"""Whom a memory may call, or have answer."""
 HERE = "beamlib.memory"
 """The package whose modules are searched for memories first."""
 
@@ -278,10 +281,24 @@ def _memories(places: tuple[str, ...]) -> Mapping[str, type[DeclaredMemory]]:
             if kinds.setdefault(kind.name, kind) is not kind:
                 other = kinds[kind.name].__module__
                 raise UserError(f"{module.__name__}: the memory {kind.name!r} is also in {other}; rename one.")
-            fields = kind.own_settings.model_fields
-            if required := [name for name, field_info in fields.items() if field_info.is_required()]:
-                raise UserError(f"{module.__name__}: the setting {required[0]!r} has no usual value; give a default.")
+            if problem := _problem(kind):
+                raise UserError(f"{module.__name__}: the memory {kind.name!r} {problem}.")
     return MappingProxyType(dict(sorted(kinds.items(), key=lambda item: (item[1].order, item[0]))))
+
+
+def _problem(kind: type[DeclaredMemory]) -> str:
+    """Say what a declaration lacks, so that it shows before a run; empty where it is whole."""
+    above = kind.__mro__[: kind.__mro__.index(DeclaredMemory)]
+    made = any(name in vars(base) for base in above for name in ("build", "opened"))
+    if kind.joins != "by target" and not made:
+        return "has no classmethod 'build', which makes an empty one; add it"
+    if unknown := set(kind.prompts) - set(prompt_ids()):
+        return f"renders the prompt {min(unknown)!r}, which has no file in prompts/; add it"
+    if unknown := set(kind.roles) - ROLES:
+        return f"calls the role {min(unknown)!r}; the roles are {', '.join(sorted(ROLES))}"
+    if required := [name for name, info in kind.own_settings.model_fields.items() if info.is_required()]:
+        return f"has the setting {required[0]!r} without a usual value; give a default"
+    return ""
 
 
 def _modules(place: str) -> Iterator[ModuleType]:

@@ -33,7 +33,7 @@ def loaded(parameters: RunParameters) -> Loaded:
 
 
 def file_of(parameters: RunParameters, loaded: Loaded) -> Path:
-    return Path(parameters.run) / "readings/100k/light" / f"{loaded.conversation.id}.json"
+    return Path(parameters.run) / "readings/100k" / f"{loaded.conversation.id}.json"
 
 
 def read_light(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 import beamlib
 from beam_offline import OfflineModel, declared_replies
@@ -20,7 +20,7 @@ from beamlib.files import code_hash
 from beamlib.llm.model import ModelError, Prompt, run
 from beamlib.llm.prompts import prompt_ids
 from beamlib.memory import declared
-from beamlib.memory.declared import memories, memory_kind, named_memories
+from beamlib.memory.declared import kind_of, memories, memory_kind, named_memories
 from beamlib.memory.light import Light, LightParameters
 from beamlib.params import FIELDS, RunParameters, load_parameters
 from beamlib.places import ROOT
@@ -45,7 +45,8 @@ def register_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     register(replace(before, memories=(*before.memories, "latest_memory")))
     yield folder
     register(before)
-    sys.modules.pop("latest_memory", None)
+    for name in [name for name in sys.modules if name.endswith("_memory") and (folder / f"{name}.py").exists()]:
+        del sys.modules[name]
     declared._memories.cache_clear()
 
 
@@ -135,13 +136,35 @@ def test_two_settings_of_one_name_are_refused(register_file: Path) -> None:
         FIELDS["k"]
 
 
-def test_a_setting_without_a_usual_value_is_refused(register_file: Path) -> None:
-    (register_file / "bare_memory.py").write_text(
-        LATEST.replace('"latest"', '"bare"').replace("setting(3, ", "setting(..., ")
-    )
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("setting(3, ", "setting(..., ", "has the setting 'bare_pairs' without a usual value; give a default"),
+        ("def build(cls", "def make(cls", "has no classmethod 'build', which makes an empty one; add it"),
+        ("uses =", 'prompts = ("latest_notes",)\n    uses =', "renders the prompt 'latest_notes', which has no file"),
+        (
+            "uses =",
+            'roles = ("writer",)\n    uses =',
+            "calls the role 'writer'; the roles are",
+        ),
+        ('"reader_window"', '"window"', "uses 'window', which is no setting; correct it"),
+    ],
+)
+def test_a_declaration_that_cannot_work_is_refused(old: str, new: str, message: str, register_file: Path) -> None:
+    text = LATEST.replace('"latest"', '"bare"').replace("latest_pairs", "bare_pairs")
+    assert old in text
+    (register_file / "bare_memory.py").write_text(text.replace(old, new))
     register(replace(plugins(), memories=(*plugins().memories, "bare_memory")))
-    with pytest.raises(UserError, match="bare_memory: the setting 'latest_pairs' has no usual value; give a default"):
-        memories()
+    with pytest.raises(UserError, match=f"bare_memory: the memory 'bare' {message}"):
+        len(FIELDS)
+
+
+def test_records_of_a_memory_that_is_not_here_can_be_read() -> None:
+    arm = Arm.model_validate({"memory": "gone-since", "k": 3, "retriever": "bm25"})
+    assert arm.name == "gone-since-bm25-k3" and kind_of(arm.memory).title() == ""
+    for name in ("../up", "", "With Spaces", "a" * 80):
+        with pytest.raises(ValidationError):
+            Arm.model_validate({"memory": name})
 
 
 def test_an_unknown_memory_is_named_with_the_known_ones() -> None:

@@ -14,17 +14,14 @@ from beamlib.memory.declared import memories
 OTHERS = frozenset({"none", "own", "imported", "oracle", "dependencies", "mem0"})
 """Names that are words of other things too: of a setting's value, an option, a published source, a field of a reply."""
 
+_MEASURED = ("commands/measuring.py", "scoring/measured.py", "report/released.py")
+_PAPER = ("beam_claims/reproducing.py", "beam_memorycode/running.py")
 OF_THE_PAPER = {
-    "light": (
-        "evaluate/measuring.py",
-        "scoring/measured.py",
-        "report/released.py",
-        "report/results.py",
-        "beam_memorycode/running.py",
-    ),
-    "rag": ("evaluate/measuring.py", "scoring/measured.py", "report/released.py", "beam_memorycode/running.py"),
+    "full-context": _PAPER[:1],
+    "light": (*_MEASURED, *_PAPER, "report/results.py"),
+    "rag": (*_MEASURED, *_PAPER),
 }
-"""Where measurements and setups of the paper are about a memory by name."""
+"""Where measurements, setups and claims of papers are about a memory by name."""
 
 
 def texts(file: Path) -> Iterator[str]:
