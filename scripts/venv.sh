@@ -7,8 +7,8 @@ unset PYTHONDONTWRITEBYTECODE
 ensure_venv() {
     local extras="$1" python="${PYTHON:-python3}"
     [ ! -x .venv/bin/python ] || python=.venv/bin/python
-    if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
-        echo "This project needs Python 3.11, 3.12 or 3.13, and '$python' is not one: install it, or name one with PYTHON=/path/to/python." >&2
+    if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; then
+        echo "This project needs Python 3.11 to 3.14, and '$python' is not one: install it, or name one with PYTHON=/path/to/python." >&2
         exit 2
     fi
     venv_is_ready "$extras" || locked "$python" make_venv "$extras" "$python"

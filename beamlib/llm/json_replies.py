@@ -423,6 +423,8 @@ def _form_of(prompt: PromptFile) -> _Form:
     shown = [found.value for part in static_texts(prompt) for found in found_json(part)]
     stand_ins: set[str] = set()
     for value in shown:
+        if not any(isinstance(part, dict) for part in (value, *_within(value))):
+            continue  # a bracket in prose, such as a reference or an empty list, is no form
         leaves = list(_leaves(value))
         texts = [_words(text) for text in _texts(value)]
         if any(isinstance(leaf, Unread) for leaf in leaves) or not all(re.search(r"\w", text) for text in texts):
