@@ -267,7 +267,7 @@ class OpenedRun:
         for arm in self.arms:
             found = _beam_verdicts(arm) if arm.task == BEAM else self._frames[arm.task].verdicts(arm, self._place(arm))
             for row in found:
-                ability = self._question(arm.task, row["conversation"], row["question"]).ability
+                ability = self._ability(arm.task, row["conversation"], row["question"])
                 rows.append({**arm.keys, "ability": ability, "judge": arm.manifest.judge, "repeat": 0, **row})
         return _frame("verdicts", rows)
 
@@ -339,7 +339,7 @@ class OpenedRun:
                     rows.append(
                         {
                             "task": task, "conversation": conversation, "question": question,
-                            "ability": self._question(task, conversation, question).ability if question else None,
+                            "ability": self._ability(task, conversation, question) if question else None,
                             "role": call.role, "step": call.step, "model": call.model, "estimated": call.estimated,
                             "input_tokens": tokens[0], "cached_tokens": tokens[1], "output_tokens": tokens[2],
                             "seconds": call.latency, "dollars": price.dollars(*tokens) if price else None,
@@ -401,6 +401,17 @@ class OpenedRun:
             self._loaded[task, conversation] = _beam_unit(conversation, arms, self._sources.get(conversation))
         return self._loaded[task, conversation]
 
+    @cached_property
+    def _abilities(self) -> Mapping[str, str]:
+        """The ability of each question of BEAM, which judgements name: no conversation is read for it."""
+        judged = (judgement for arm in self.arms if arm.task == BEAM for judgement in arm.judgements)
+        return {judgement.probe_id: judgement.ability for judgement in judged}
+
+    def _ability(self, task: str, conversation: str, question: str) -> str | None:
+        if task == BEAM and question in self._abilities:
+            return self._abilities[question]
+        return self._question(task, conversation, question).ability
+
     def _question(self, task: str, conversation: str, question: str) -> AskedQuestion:
         return self._unit(task, conversation).questions.get(question) or AskedQuestion(question)
 
@@ -412,7 +423,7 @@ class OpenedRun:
 
     def _answers(self, arm: OpenedArm) -> Iterator[tuple[Answer, dict[str, Any]]]:
         for answer in arm.answers:
-            ability = self._question(arm.task, answer.conversation_id, answer.probe_id).ability
+            ability = self._ability(arm.task, answer.conversation_id, answer.probe_id)
             ids = {"conversation": answer.conversation_id, "question": answer.probe_id}
             yield answer, {**arm.keys, **ids, "ability": ability}
 

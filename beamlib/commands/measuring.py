@@ -19,7 +19,6 @@ from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import PAPER_TREATMENT, Loaded, load, readable
 from beamlib.data.sources import Source, find_conversations
-from beamlib.errors import UserError
 from beamlib.files import sha256_of_file
 from beamlib.llm.model import ModelError
 from beamlib.memory.budget import fit_pairs, passage_tokens
@@ -38,6 +37,7 @@ from beamlib.scoring.measured import (
     Measurement,
     Notes,
     average_recall,
+    check_budgets,
     check_choices,
 )
 from beamlib.text import count_tokens
@@ -127,8 +127,7 @@ def evidence_rows(
     """
     check_choices("arm", arms, ARMS)
     check_choices("retriever", retrievers, KNOWN_RETRIEVERS)
-    if not ks or not 1 <= min(ks) <= max(ks) <= MOST_PAIRS:
-        raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; a retrieval budget is 1 to {MOST_PAIRS} pairs.")
+    check_budgets(ks)
     sources = [source for size in dict.fromkeys(sizes) for source in find_conversations(folder, [size])]
     if skip_broken:
         left_out: dict[str, str] = {}

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.style import context
@@ -37,13 +38,11 @@ from beamlib.report.long_frame import (
     series_of,
     sizes_of,
 )
+from beamlib.report.series import HATCHES, looks_of
 from beamlib.version import __version__
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
 _MARKERS = "osD^vPX*"
-# Hatches support the colours in grey-scale print; the first series stays plain.
-# Dots and rings would add 250 KB to an SVG.
-_HATCHES = ("", "////", "----", "\\\\\\\\", "xxxx", "||||", "++++", "//")
 _WHISKERS = {"linewidth": 0.7, "color": "0.15"}
 # With the rows of `_ends`, seaborn draws the mean and its interval unchanged.
 _INTERVAL: Final[dict[str, Any]] = {"estimator": "median", "errorbar": ("pi", 100)}
@@ -159,12 +158,26 @@ def bars(axes: Axes, frame: pd.DataFrame, x: str, hue: str | None = None, value:
     """
     import seaborn  # here: it takes 1.5 s, and most importers of this module draw nothing
 
+    shown = list(dict.fromkeys(frame[hue].dropna())) if hue else []
+    if hue and isinstance(frame[hue].dtype, pd.CategoricalDtype):
+        shown = list(frame[hue].cat.categories)
+    looks = looks_of(list(map(str, shown)))
+    cycled = rcParams["axes.prop_cycle"].by_key()["color"]
+    palette = {name: cycled[looks[str(name)].colour % len(cycled)] for name in shown} or None
+    hatches = [HATCHES[look.hatch] for look in looks.values()] or [HATCHES[0]]
     groups = {"x": x, "y": x} | {value: "value"}
-    look = {"width": 0.82, "saturation": 1, "edgecolor": "white", "capsize": 0.12, "err_kws": _WHISKERS}
+    look = {
+        "palette": palette,
+        "width": 0.82,
+        "saturation": 1,
+        "edgecolor": "white",
+        "capsize": 0.12,
+        "err_kws": _WHISKERS,
+    }
     seaborn.barplot(_ends(frame), **groups, hue=hue, ax=axes, **_INTERVAL, **look)
     handles, _ = axes.get_legend_handles_labels()
     for patches in (axes.containers, [[handle] for handle in handles]):
-        for hatch, alike in zip(cycle(_HATCHES), patches, strict=False):
+        for hatch, alike in zip(cycle(hatches), patches, strict=False):
             for patch in alike:
                 patch.set_hatch(hatch)
 

@@ -93,13 +93,15 @@ def outcome_frame(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the share of every outcome per arm and ability, and over all abilities (`average`).
 
     A long frame with a column `outcome`: shares are means over conversations, as scores are, with their intervals. The
-    shares of an arm and ability sum to 1.
+    shares of an arm and ability sum to 1. An outcome that no question has is no sample's mean: it has no interval.
     """
     parts = []
     for outcome in OUTCOMES:
         shares = {name: own.assign(score=(own["outcome"] == outcome) * 1.0, unscored="") for name, own in rows.items()}
         parts.append(long_frame(shares).assign(outcome=outcome))
-    return pd.concat(parts, ignore_index=True)
+    frame = pd.concat(parts, ignore_index=True)
+    frame.loc[frame["mean"].eq(0), ["low", "high"]] = float("nan")
+    return frame
 
 
 def outcome_table(frame: pd.DataFrame, measured: Results) -> Table:

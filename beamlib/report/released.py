@@ -27,6 +27,7 @@ from beamlib.scoring.measured import (
     RETRIEVERS,
     MeasuredQuestion,
     Measurement,
+    check_budgets,
     context_shown,
     read_measurements,
 )
@@ -77,6 +78,7 @@ class ReleasedRecall:
             arm: One of `beamlib.scoring.measured.ARMS`.
             counting: Which messages count: shown whole, also in part, or also those that a note comes from.
         """
+        check_budgets([k])
         rows = []
         for measurement in self.measurements:
             for question in measurement.questions:

@@ -170,7 +170,16 @@ def average_recall(
         is the mean share of cited messages that the context shows whole, with its 95 % interval over `conversations`
         (None for one). `partial` also counts messages shown in part, `noted` those that a note comes from as well.
         `tokens` is the context's mean. `ability` is "all" or one of the ten.
+
+    Raises:
+        UserError: An arm, a retriever or a budget was not measured.
     """
+    measurements = list(measurements)
+    ranked = {name for one in measurements for question in one.questions for name in question.ranks}
+    known = list(dict.fromkeys((*RETRIEVERS, *sorted(name.partition(" ")[2] for name in ranked))))
+    check_choices("arm", arms, ARMS)
+    check_choices("retriever", retrievers, known)
+    check_budgets(ks)
     by_size: dict[str, list[Measurement]] = {}
     for measurement in measurements:
         by_size.setdefault(measurement.size, []).append(measurement)
@@ -217,6 +226,12 @@ def _means(recalls: Sequence[tuple[int, Ability, float, float, float, int]]) -> 
         row |= {"partial": float(in_part.mean()), "noted": float(noted.mean()), "tokens": round(float(tokens.mean()))}
         rows.append(row | {"n": len(chosen), "conversations": int(present.sum())})
     return rows
+
+
+def check_budgets(ks: Sequence[int]) -> None:
+    """Raise `UserError` unless `ks` has some, all of them measured: a larger one would show the pairs of the last."""
+    if not ks or not 1 <= min(ks) <= max(ks) <= MOST_PAIRS:
+        raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; a retrieval budget is 1 to {MOST_PAIRS} pairs.")
 
 
 def check_choices(option: str, names: Sequence[str], known: Sequence[str]) -> None:

@@ -45,12 +45,11 @@ def evidence(
     from beamlib.data.conversations import SIZES
     from beamlib.data.sources import find_conversations, parse_size
     from beamlib.report.table import print_by_ability
-    from beamlib.scoring.measured import ARMS, average_recall, check_choices, read_measurements
+    from beamlib.scoring.measured import average_recall, read_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or list(SIZES)
     arms, retrievers, ks = listed(arm), listed(retriever), listed_numbers(k, "--k")
     if data is None:
-        check_choices("arm", arms, ARMS)
         measured = [one for one in read_measurements()[1] if one.size in sizes]
         rows = average_recall(measured, arms, retrievers, ks)
     else:

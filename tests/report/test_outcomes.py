@@ -60,5 +60,6 @@ def test_shares_by_hand_and_the_lengths_of_the_bars() -> None:
     own = shares[shares["ability"] == "average"].set_index("outcome")
     assert own.loc["right", "mean"] == 0.75 and own.loc["not shown", "mean"] == 0.25
     assert own.loc["right", "low"] < 0.75 < own.loc["right", "high"] and own.loc["right", "conversations"] == 2
+    assert own.loc[own["mean"] == 0, ["low", "high"]].isna().all(axis=None) and (own["mean"] == 0).sum() == 6
     bars = outcome_figure(shares).axes[0].containers
     assert [bar.patches[-1].get_width() for bar in bars] == [own.loc[name, "mean"] for name in OUTCOMES]
