@@ -9,18 +9,18 @@ from __future__ import annotations
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from beamlib.version import __version__
-
-if TYPE_CHECKING:
-    from beamlib.frames import OpenedRun
 
 __all__ = ["__version__", "open_run"]
 
 
-def open_run(path: str | PathLike[str], data: str | PathLike[str] = "", **others: str | PathLike[str]) -> OpenedRun:
+def open_run(path: str | PathLike[str], data: str | PathLike[str] = "", **others: str | PathLike[str]) -> Any:
     """Open the run in a folder for reading: questions, answers, verdicts, contexts and evidence as data frames.
+
+    Returns:
+        A `beamlib.frames.OpenedRun`.
 
     Args:
         path: A run folder, or a part or an arm of one.
@@ -34,5 +34,4 @@ def open_run(path: str | PathLike[str], data: str | PathLike[str] = "", **others
     # not be within reach of a memory.
     frames = import_module("beamlib.frames")
     places = {"beam": data, **others}
-    opened: OpenedRun = frames.OpenedRun(Path(path), {task: Path(place) for task, place in places.items() if place})
-    return opened
+    return frames.OpenedRun(Path(path), {task: Path(place) for task, place in places.items() if place})
