@@ -301,6 +301,26 @@ def _printed(text: str) -> str:
     return f"0{text}" if text.startswith(".") else text or NOTHING
 
 
+def published_table() -> Table:
+    """Show what was published, a row per system, without anything of this run."""
+    names = [SHORT[task] for task in TASKS]
+    rows = [(row["system"], *(_printed(row[name]) for name in (*names, "overall"))) for row in _published()]
+    cells = pd.DataFrame(rows, columns=["System", *names, "Overall"])
+    return Table("MEME: published results", cells, (_PUBLISHED_NOTE,), csv=cells, frame=cells)
+
+
+def published_figure() -> Figure:
+    """Draw the published shares: a group of bars per task, a bar per system; their intervals are not known."""
+    frame = published_table().cells.set_index("System").T
+    with style():
+        figure = Figure(figsize=(PAGE_WIDTH, 2.8))
+        axes = figure.subplots()
+        frame.apply(pd.to_numeric, errors="coerce").plot.bar(ax=axes, width=0.8, edgecolor="white", legend=False, rot=0)
+        axes.set(ylim=(0, 1.02), ylabel="share that counts, published\n(no intervals known)")
+        legend(figure, axes, 3)
+    return figure
+
+
 _KIND_COLOURS = ("#0072B2", "#E69F00", "#999999", "#DDDDDD")
 _STAGE_COLOURS = ("#DDDDDD", "#999999", "#E69F00", "#D55E00", "#0072B2")
 """What is right is blue in both, and what a memory never had is light."""

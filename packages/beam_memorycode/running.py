@@ -9,8 +9,11 @@ Nothing here can reach a rule: dialogues hold texts, instructions and queries, a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal, NamedTuple, get_args
 
 from beam_memorycode.dialogues import Dialogue, dialogue_as_conversation
@@ -31,10 +34,14 @@ from beamlib.run import Run
 from beamlib.text import split_sentences
 
 Setup = Literal[
-    "instruction", "session", "history", "chain", "retrieval", "alone", "full_context", "rag", "light", "own"
-]
+    "instruction", "session", "history", "chain", "retrieval", "retrieval_turns", "retrieval_paragraphs", "alone",
+    "full_context", "rag", "light", "own",
+]  # fmt: skip
 
 SETUPS: tuple[Setup, ...] = get_args(Setup)
+OTHER_UNITS: tuple[Setup, ...] = ("retrieval_turns", "retrieval_paragraphs")
+"""Retrieval of other units than sessions (appendix D, without figures there): answered only where they are named."""
+_RETRIEVAL: tuple[Setup, ...] = ("retrieval", *OTHER_UNITS)
 PUBLISHED_SETUPS: tuple[Setup, ...] = ("instruction", "session", "history")
 """The setups of Table 4, which the authors' output files hold."""
 
@@ -53,7 +60,7 @@ SETUP_PROMPTS: dict[Setup, str] = {
     "session": "memorycode_session",
     "history": "memorycode_history",
     "chain": "memorycode_chain",
-    "retrieval": "memorycode_history",
+    **dict.fromkeys(_RETRIEVAL, "memorycode_history"),
     "alone": "memorycode_alone",
     **dict.fromkeys(MEMORY_SETUPS, "memorycode_recalled"),
 }
@@ -132,18 +139,53 @@ def guideline_list(dialogue: Dialogue) -> str:
     return "\n".join(f"- {value}" for session in dialogue.sessions for value in session.instructions)
 
 
-def best_sessions(
-    queries: Sequence[str], dialogue: Dialogue, retriever: str, encoders: Encoders = _DEFAULT
+class RetrievalUnit(NamedTuple):
+    """What is retrieved: a session, a paragraph or a turn of it."""
+
+    session: int
+    text: str
+
+
+def retrieval_units(dialogue: Dialogue, setup: Setup) -> list[RetrievalUnit]:
+    """Split a dialogue into what `setup` retrieves, in order of time.
+
+    A paragraph ends at a blank line. A turn begins with the name of one of the two and may have several paragraphs.
+    """
+    if setup == "retrieval":
+        return [RetrievalUnit(number, text) for number, text in enumerate(_texts(dialogue))]
+    names = (f"{dialogue.context.mentor}:", f"{dialogue.context.mentee}:")
+    units: list[RetrievalUnit] = []
+    for number, text in enumerate(_texts(dialogue)):
+        for paragraph in filter(None, map(str.strip, re.split(r"\n[^\S\n]*\n", text))):
+            goes_on = units and units[-1].session == number and not paragraph.startswith(names)
+            if setup == "retrieval_turns" and goes_on:
+                units[-1] = units[-1]._replace(text=f"{units[-1].text}\n\n{paragraph}")
+            else:
+                units.append(RetrievalUnit(number, paragraph))
+    return units
+
+
+def _by_session(units: Sequence[RetrievalUnit]) -> list[str]:
+    """Join the units of each session, in order of time."""
+    return ["\n\n".join(unit.text for unit in own) for _, own in groupby(units, key=attrgetter("session"))]
+
+
+def best_units(
+    queries: Sequence[str],
+    dialogue: Dialogue,
+    units: Sequence[RetrievalUnit],
+    retriever: str,
+    encoders: Encoders = _DEFAULT,
 ) -> list[list[int]]:
-    """Return for each query the nearest sessions in order of time: as many as there are sessions with instructions.
+    """Return for each query the nearest units in order of time: as many as there are sessions with instructions.
 
     The paper ranks by a hosted model (Cohere rerank-english-v3.0); this is one of the project's retrievers over the
-    session texts.
+    units' texts.
     """
     k = sum(bool(session.queries) for session in dialogue.sessions)  # files may leave mentions out
     if not k:
         return [[] for _ in queries]
-    documents = [Document((text,), split_sentences(text)) for text in _texts(dialogue)]
+    documents = [Document((text,), split_sentences(text)) for _, text in units]
     index = build_index(documents, retriever, encoders)
     return [sorted(hit.owner for hit in index.search(query, k)) for query in queries]
 
@@ -168,9 +210,10 @@ def _shown(
             return [{"guideline": dialogue.sessions[place.session].instructions[place.query]} for place in places]
         case "session":
             return [{"session": texts[place.session].strip()} for place in places]
-        case "retrieval":
-            best = best_sessions(dialogue.queries, dialogue, retriever, encoders)
-            return [{"sessions": numbered([texts[session] for session in sessions])} for sessions in best]
+        case "retrieval" | "retrieval_turns" | "retrieval_paragraphs":
+            units = retrieval_units(dialogue, setup)
+            best = best_units(dialogue.queries, dialogue, units, retriever, encoders)
+            return [{"sessions": numbered(_by_session([units[number] for number in own]))} for own in best]
         case "history":
             return [{"sessions": numbered(texts)}] * len(places)
         case "chain":

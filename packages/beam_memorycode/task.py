@@ -15,6 +15,7 @@ from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import OUTPUTS, Outputs, write_outputs
 from beam_memorycode.running import (
     MEMORY_SETUPS,
+    OTHER_UNITS,
     PUBLISHED_SETUPS,
     SETUP_PROMPTS,
     SETUPS,
@@ -68,6 +69,10 @@ class MemoryCode(Task):
         """Return the setups."""
         return SETUPS
 
+    def arms(self, parameters: RunParameters) -> Sequence[AnyArm]:
+        """Return the setups of a run that names none: all but the retrieval of other units than sessions."""
+        return [arm for arm in super().arms(parameters) if arm not in OTHER_UNITS]
+
     def count(self, unit: Unit, arm: AnyArm) -> int:
         """Count the queries of a unit in a setup."""
         shared = unit.asked.dialogues if isinstance(unit.asked, SharedQueries) else ((unit.asked, (arm,)),)
@@ -85,7 +90,7 @@ class MemoryCode(Task):
         """Return the parameters that a setup depends on."""
         if arm in MEMORY_SETUPS:
             return super().settings(arm, parameters)
-        return settings_of(parameters, ("retriever", "encoder", "splade") if arm == "retrieval" else ())
+        return settings_of(parameters, ("retriever", "encoder", "splade") if str(arm).startswith("retrieval") else ())
 
     def prompts_of(self, arm: AnyArm, parameters: RunParameters) -> tuple[str, ...]:
         """Return the reader's prompt of a setup, and those of its memory."""

@@ -32,6 +32,7 @@ from beamlib.places import PROMPTS
 from scripted_server import ScriptedServer, near
 from small_episodes import LOADED
 from steady_replies import one_endpoint, steady_reply
+from system_replies import system_reply
 
 ADAPTERS = named_memories(outside=True)
 
@@ -356,3 +357,26 @@ def test_a_study_varies_k_and_prompts_and_draws_what_is_there(
     assert {"figure3.svg", "figure5.svg", "interventions.csv"} <= {
         one.name for one in (tmp_path / "runs/s/study").iterdir()
     }
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("memory", ["mem0", "graphiti", "langmem"])
+def test_a_real_system_answers_all_questions_of_an_episode_where_its_forms_are_answered(
+    memory: str, data: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    try:
+        adapter_identity(memory)
+    except UserError as error:
+        if request.config.getoption("--adapters"):
+            raise
+        pytest.skip(f"{error} (or ./run_tests.sh --adapters)")
+    with ScriptedServer(system_reply) as server:
+        models = priced(one_endpoint(server, tmp_path / "models.yaml"))
+        order = TaskOptions(
+            data, tmp_path / "run", arms=[memory], most=1, models=models, settings=SETTINGS, quiet=True, yes=True
+        )
+        plan = run_command(NOFILLER, order)
+    (answers,) = plan.records(memory).values()
+    assert [answer.unscored for answer in answers] == [None] * 8
+    (contexts,) = plan.records(memory, CONTEXTS)["sw_001"]
+    assert all(contexts.texts.values())

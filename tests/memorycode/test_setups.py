@@ -13,19 +13,23 @@ from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
 from beam_memorycode.running import (
     MEMORY_SETUPS,
+    OTHER_UNITS,
     PUBLISHED_SETUPS,
     SETUPS,
     WITHOUT_TEXTS,
     Place,
     Setup,
     answer_places,
-    best_sessions,
+    best_units,
     guideline_list,
     possible,
     recalled_prompt,
+    retrieval_units,
     setup_prompts,
 )
+from beam_memorycode.task import MEMORYCODE
 from beamlib.errors import UserError
+from beamlib.params import usual_parameters
 
 PEOPLE = Setting("Ruth", "Björn", "Halden Works")
 
@@ -142,7 +146,7 @@ def test_retrieval_takes_as_many_sessions_as_have_instructions_in_order_of_time(
     dialogue = Dialogue(3, PEOPLE, tuple(
         session(*([("v", 1, 0, "heap")] if place < 2 else []), text=text) for place, text in enumerate(talk)
     ), ("heap",))  # fmt: skip
-    assert best_sessions(["heap"], dialogue, "bm25") == [[1, 3]]
+    assert best_units(["heap"], dialogue, retrieval_units(dialogue, "retrieval"), "bm25") == [[1, 3]]
     ((_, text),) = shown(dialogue, "retrieval")
     assert f"## Session 0\n\n{talk[1]}\n\n## Session 1\n\n{talk[3]}\n" in text
     assert not [other for other in (talk[0], talk[2]) if other in text]
@@ -152,9 +156,27 @@ def test_retrieval_follows_the_query_and_the_retriever_named() -> None:
     dialogue = Dialogue(
         3, PEOPLE, (session(("v", 1, 0, "heap"), text="Ruth: heap"), session(text="Ruth: graph")), ("heap", "graph")
     )
-    assert best_sessions(dialogue.queries, dialogue, "bm25") == [[0], [1]]
+    assert best_units(dialogue.queries, dialogue, retrieval_units(dialogue, "retrieval"), "bm25") == [[0], [1]]
     with pytest.raises(UserError, match="retriever is 'psychic'"):
-        best_sessions(["heap"], dialogue, "psychic")
+        best_units(["heap"], dialogue, retrieval_units(dialogue, "retrieval"), "psychic")
+
+
+def test_turns_and_paragraphs_are_retrieved_in_place_of_sessions() -> None:
+    talk = [
+        "Ruth: lunch\n\nBjörn: heap first\n \nand the heap again\n\nRuth: parking",
+        "Ruth: tax\n\n\nBjörn: the last heap",
+    ]
+    dialogue = Dialogue(3, PEOPLE, tuple(session(("v", 1, 0, "heap"), text=text) for text in talk), ("heap",))
+    turns = retrieval_units(dialogue, "retrieval_turns")
+    assert [unit.text for unit in turns] == [
+        "Ruth: lunch", "Björn: heap first\n\nand the heap again", "Ruth: parking", "Ruth: tax", "Björn: the last heap",
+    ]  # fmt: skip
+    paragraphs = [unit.text for unit in retrieval_units(dialogue, "retrieval_paragraphs")]
+    assert paragraphs[1:3] == ["Björn: heap first", "and the heap again"] and len(paragraphs) == 6
+    ((_, text),) = shown(dialogue, "retrieval_turns")
+    assert f"## Session 0\n\n{turns[1].text}\n\n## Session 1\n\n{turns[4].text}\n" in text
+    assert "lunch" not in text and "tax" not in text
+    assert not set(OTHER_UNITS) & set(MEMORYCODE.arms(usual_parameters("100K")))
 
 
 # What cannot be asked
