@@ -368,21 +368,23 @@ def _undecided(estimate: Estimate, bounds: Bounds, level: float, needed: int | N
 
 
 def _options(missing: Sequence[tuple[str, Series]], readers: Mapping[str, str]) -> str:
-    """Name the options that make the missing arms."""
+    """Name the options that make the missing arms, or what no option makes in this version."""
+    lacking = {
+        **dict.fromkeys(("HNSW index",) if any(series.faiss_index == "hnsw" for _, series in missing) else ()),
+        **dict.fromkeys(f"memory {series.method}" for _, series in missing if series.method not in _METHODS),
+    }
+    if lacking:
+        return f"this version has no {' and no '.join(lacking)}"
     lengths = [length for length in LENGTHS if any(length == place for place, _ in missing)]
     options = [f"--sizes {','.join(length.lower() for length in lengths)}"]
     own: dict[str, list[str]] = {}
     for _, series in missing:
-        if series.faiss_index == "hnsw":
-            own.setdefault("--set faiss_index=", []).append("hnsw")
         if series.encoder:
-            own.setdefault("--set encoder=", []).append(series.encoder)
+            own.setdefault("--set encoder=", []).append(f"BAAI/{series.encoder}-en-v1.5")
         if series.k:
             own.setdefault("--set budgets=", []).append(str(series.k))
         if series.retriever:
             own.setdefault("--set retrievers=", []).append(series.retriever)
-        if series.method not in _METHODS:
-            own.setdefault("--memory ", []).append(series.method.casefold())
         if series.backbone and readers.get(series.backbone) != series.backbone:  # else it is the only one there is
             own.setdefault("--backbones ", []).append(series.backbone)
     for option, values in own.items():
