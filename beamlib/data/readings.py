@@ -25,7 +25,8 @@ from beamlib.files import read_text, sha256
 READINGS_FILE = Path(__file__).with_name("readings.csv")
 
 Selection = Literal["census", "random", "detector", "universal-failure", "disagreement"]
-"""Why a question was read. Shares come from `census` and `random` alone: the others look where defects are likely."""
+"""Why a question was read. Shares come from `census` and `random` alone: the others look where defects are likely (of
+`disagreement`, with questions among them that the first readers agree on)."""
 Verdict = Literal["right", "citation", "doubtful", "spoiled"]
 ReadingKind = Literal[
     "count", "later", "order", "interval", "absent", "answerable", "other-rubric", "several", "citation"
@@ -44,7 +45,8 @@ class QuestionReading(BaseModel):
 
     Attributes:
         protocol: How it was read. `blind`: without the list of errata and without other readers' verdicts.
-        read: What was read: the cited messages, what a search of the chat found, the user's whole side.
+        read: What was read: the cited messages, those named in `messages`, what a search of the chat found, the user's
+            whole side.
         verdict: `spoiled`: a right answer can lose points, or a wrong one gain some. `citation`: only the cited
             messages are wrong. `doubtful`: one can read it either way.
         confidence: From 1 (a guess) to 3 (certain).
@@ -61,7 +63,9 @@ class QuestionReading(BaseModel):
     reader: str = Field(pattern=r"^[A-Za-z0-9-]+$")
     protocol: Literal["blind"]
     selection: Selection
-    read: Annotated[tuple[Literal["cited", "search", "user-side"], ...], BeforeValidator(_parts)] = Field(min_length=1)
+    read: Annotated[tuple[Literal["cited", "named", "search", "user-side"], ...], BeforeValidator(_parts)] = Field(
+        min_length=1
+    )
     verdict: Verdict
     kind: Annotated[ReadingKind | None, BeforeValidator(lambda value: value or None)] = None
     confidence: int = Field(ge=1, le=3)
