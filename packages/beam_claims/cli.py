@@ -1,4 +1,4 @@
-"""`beamlib claims` and `beamlib data check`, `audit` and `errata`."""
+"""`beamlib claims` and `beamlib data check`, `audit`, `errata` and `readings`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,21 @@ def data_errata(
         return
     effect = {"published": published_effect(verdicts).to_dict("records")} if verdicts else {}
     print(to_json({**load_errata().model_dump(mode="json"), **effect}, indent=2))
+
+
+def data_readings(
+    file: Annotated[Path | None, typer.Argument(help="A CSV with the columns of beamlib/data/readings.csv.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show how far readers of the questions agree, and how many questions are spoiled; no data is needed.
+
+    Shares by tier and ability have 95 % intervals over conversations, at two thresholds (docs/readings.md).
+    """
+    from beam_claims.readings import report_readings
+    from beamlib.data.readings import READINGS_FILE, load_readings
+
+    report = report_readings(load_readings(file or READINGS_FILE))
+    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
 
 
 def claims(
@@ -89,3 +104,4 @@ def add_to(app: typer.Typer, data: typer.Typer) -> None:
     data.command("check")(data_check)
     data.command("audit")(data_audit)
     data.command("errata")(data_errata)
+    data.command("readings")(data_readings)

@@ -112,6 +112,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "data check": [(lambda p: [p.data], 0, "100K")],
     "data audit": [(lambda p: [p.data], 0, "")],
     "data errata": [(lambda p: [], 0, "")],
+    "data readings": [(lambda p: [], 0, "kappa")],
     "data download": [(lambda p: [p.data], 2, REFUSED), (lambda p: [p.data / "100K"], 2, REFUSED)],
     "evidence": [(lambda p: ["--data", p.data, "--k", "1", "--long"], 0, "recall")],
     "measure": [
