@@ -76,6 +76,7 @@ def poisoned_parameters(run: str, usual: RunParameters) -> RunParameters:
     properties = RunParameters.model_json_schema()["properties"]
     free = {name: one for name, one in properties.items() if one.get("type") == "string" and "enum" not in one}
     texts = {name: _written(one.get("pattern", "")) for name, one in free.items()}
+    texts["own_memory"] = f"{EVIL}.py:Mine"  # a validator checks it, not a pattern
     return usual.model_copy(update={**texts, "run": run, "size": "100K", "calls": "replay"})
 
 
@@ -107,7 +108,7 @@ def shown(usual: RunParameters) -> Iterator[Any]:
     for other in (poisoned_costs(), poisoned_blocks()):
         yield other
         yield Markdown(other.to_markdown())
-    yield Markdown(markdown([poisoned(ClaimResult)]))
+    yield Markdown(markdown([poisoned(ClaimResult, cells=None)]))
     records = [poisoned(Answer, unscored=None), poisoned(Judgement, alignments=[]), manifest]
     for record in records:
         values = record if isinstance(record, dict) else record.model_dump(mode="json")

@@ -7,9 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import Field
-
-from beamlib.memory.declared import DeclaredMemory, Given, Joins, MemorySettings
+from beamlib.memory.declared import DeclaredMemory, Given, Joins, MemorySettings, setting
 from beamlib.plugins import plugins
 
 
@@ -33,10 +31,11 @@ class CallRule:
 class AdapterSettings(MemorySettings):
     """What memory systems of others are asked with, where they are taken in by name."""
 
-    adapter_k: int = Field(
+    adapter_k: int = setting(
         0,
+        "entries that Mem0, Graphiti and LangMem recall; 0: the K of an option, else 20",
+        source="20: ours",
         ge=0,
-        description="entries that Mem0, Graphiti and LangMem recall; 0: the K of an option, else 20",
     )
 
 

@@ -110,7 +110,8 @@ def judge(
     from beamlib.plugins import plugins
 
     set_spending_limit(max_cost)
-    plugins().use_cluster(cluster)
+    if cluster:
+        plugins().use_cluster(cluster)
     if judge not in ("", "offline"):
         raise UserError(f"--judge: {judge!r:.80} does not exist; give offline, or a model with --models or --base-url.")
     endpoints = Endpoints(models, base_url, model, key_variable, context_window)

@@ -1,8 +1,9 @@
-"""A run whose every call is refused: it says so, makes all notebooks and the page, and is asked again once mended."""
+"""A run with refused calls: it says so, makes all notebooks and the page, and is asked again once mended."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,15 +22,17 @@ def _in_letters(number: int) -> str:
 
 
 class Mendable:
-    """Refuses every request until it is `mended`, each in other words unless they are `alike`."""
+    """Refuses every fourth request in other words until it is `mended`, or every request alike."""
 
     mended = alike = False
     count = 0
 
     def __call__(self, body: dict[str, Any]) -> Any:
         self.count += 1
+        if self.mended or (self.count % 4 and not self.alike):
+            return steady_reply(body)
         why = "seed is not permitted" if self.alike else f"request {_in_letters(self.count)} is not permitted"
-        return steady_reply(body) if self.mended else Answer({"error": {"message": why}}, 422)
+        return Answer({"error": {"message": why}}, 422)
 
 
 @pytest.fixture
@@ -62,8 +65,8 @@ def test_a_refused_run_says_so_and_is_asked_again(
     words, server = command
     done = called(*words, "--step", "evaluate")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "rag-hybrid-k5: 20 of 20 unscored (20 refused)" in done.stdout
-    assert "unscored, for example: refused: The reader model m at" in done.stdout
+    assert re.search(r"rag-hybrid-k5: \d+ of 20 unscored \(\d+ refused\)", done.stdout)
+    assert re.search(r"unscored, for example: refused: The (reader|judge|aligner) model m at", done.stdout)
     refused = len(server.requests)
 
     assert called(*words, "--calls", "replay", "--step", "evaluate").returncode == 0
@@ -71,7 +74,7 @@ def test_a_refused_run_says_so_and_is_asked_again(
     replies.mended = True
     done = beamlib(*words, "--step", "evaluate")  # a process asks again only once for what was refused
     assert done.returncode == 0 and "unscored" not in done.stdout
-    assert len(server.requests) >= 2 * refused
+    assert len(server.requests) > refused
     mended = len(server.requests)
     assert called(*words, "--step", "evaluate").returncode == 0
     assert len(server.requests) == mended, "all calls are stored"
@@ -85,7 +88,7 @@ def test_a_run_whose_first_calls_are_all_refused_alike_ends_and_says_how_to_go_o
     replies.alike = True
     done = called(*words, "--step", "evaluate")
     assert done.returncode == 2 and len(server.requests) < 60
-    assert "seed is not permitted; the first 5 calls of this role were all refused like this" in done.stderr
+    assert "seed is not permitted; 5 different requests of this role in a row came to the same" in done.stderr
     assert "omit: [seed]" in done.stderr
     replies.mended = True
     assert beamlib(*words, "--step", "evaluate").returncode == 0
@@ -105,4 +108,4 @@ def test_a_refused_run_has_notebooks_and_page(command: tuple[list[str | Path], S
     assert first == [name for name in EVALUATION if name[:2] in ("06", "07", "08", "09")]
     assert (run / "index.html").is_file()
     table = (run / "tables/100k-m/table1_main_results.md").read_text()
-    assert "–" in table and "refused" in table and "nan" not in table
+    assert "refused" in table and "nan" not in table

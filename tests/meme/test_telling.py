@@ -400,6 +400,7 @@ def test_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
     made = []
     for seed in ("0", "1"):
         code = (
+            "from beam_run.plugins import register_packages; register_packages(); "
             "from pathlib import Path; import beam_meme.fillers; beam_meme.fillers.STORIES = 2; "
             "from beam_meme.episode_generating import *; generate_episodes("
             f"EpisodeOptions(Path({str(tmp_path / seed)!r}), count=2, variants=('nofiller', 'filler32k')))"

@@ -15,11 +15,12 @@ OTHERS = frozenset({"none", "own", "imported", "oracle", "dependencies", "mem0"}
 """Names that are words of other things too: of a setting's value, an option, a published source, a field of a reply."""
 
 _MEASURED = ("commands/measuring.py", "scoring/measured.py", "report/released.py")
+_LOOKS = ("report/series.py",)  # colours of what the paper compares
 _PAPER = ("beam_claims/reproducing.py", "beam_memorycode/running.py")
 OF_THE_PAPER = {
-    "full-context": _PAPER[:1],
-    "light": (*_MEASURED, *_PAPER, "report/results.py"),
-    "rag": (*_MEASURED, *_PAPER),
+    "full-context": (*_LOOKS, *_PAPER[:1]),
+    "light": (*_LOOKS, *_MEASURED, *_PAPER, "report/results.py"),
+    "rag": (*_LOOKS, *_MEASURED, *_PAPER),
 }
 """Where measurements, setups and claims of papers are about a memory by name."""
 

@@ -55,7 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for ending in ("pdf", "csv"):
         write_text(run / "figures" / "100k" / f"{NAME}.{ending}", EVIL)
     notebook = _notebook(run)
-    claims = [poisoned(ClaimResult, status="differs")]
+    claims = [poisoned(ClaimResult, status="differs", cells=None)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("beam_claims.engine.audit", lambda: claims)
         index = write_page(read_run(run), notes={"100k": EVIL})

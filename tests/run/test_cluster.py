@@ -326,7 +326,7 @@ def test_workers_as_jobs_of_a_batch_system(
     [
         ("cluster: PickleCluster\nworkers: 1", "cluster: Input should be 'HTCondorCluster'"),
         ("cluster: SLURMCluster\nworkers: 1\nextra: 1", "extra: Extra inputs are not permitted"),
-        ("[", "not YAML"),
+        ("[", "not valid YAML"),
     ],
 )
 def test_a_file_that_names_no_cluster_is_told_in_one_sentence(given: str, said: str, tmp_path: Path) -> None:
