@@ -66,7 +66,7 @@ def test_a_command_that_ends_early_is_searched(
     assert KEY not in done.stdout + done.stderr
     if what == "memorycode generate":  # the shortest
         (place / "notes.txt").unlink()
-        assert "refused the key" in called(*commands[what]).stderr, "without it the reason is the endpoint's"
+        assert "answered with status 401" in called(*commands[what]).stderr, "without it the reason is the endpoint's"
 
 
 @pytest.mark.parametrize(

@@ -64,12 +64,12 @@ def test_a_refused_run_says_so_and_is_asked_again(
 ) -> None:
     words, server = command
     done = called(*words, "--step", "evaluate")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 4 and "no answer is scored of" in done.stderr, done.stdout + done.stderr
     assert re.search(r"rag-hybrid-k5: \d+ of 20 unscored \(\d+ refused\)", done.stdout)
     assert re.search(r"unscored, for example: refused: The (reader|judge|aligner) model m at", done.stdout)
     refused = len(server.requests)
 
-    assert called(*words, "--calls", "replay", "--step", "evaluate").returncode == 0
+    assert called(*words, "--calls", "replay", "--step", "evaluate").returncode == 4
     assert len(server.requests) == refused, "a replay sends nothing"
     replies.mended = True
     done = beamlib(*words, "--step", "evaluate")  # a process asks again only once for what was refused
@@ -97,7 +97,7 @@ def test_a_run_whose_first_calls_are_all_refused_alike_ends_and_says_how_to_go_o
 @pytest.mark.slow
 def test_a_refused_run_has_notebooks_and_page(command: tuple[list[str | Path], ScriptedServer], run: Path) -> None:
     done = beamlib(*command[0])
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 4, done.stdout + done.stderr
     first = []
     for name in EVALUATION:
         page = (run / f"notebooks/100k-m/{name}.html").read_text()

@@ -123,6 +123,11 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
             "1 conversations",
         ),
     ],
+    "frames": [
+        (lambda p: [p.run, p.data / "new"], 2, REFUSED),
+        (lambda p: [p.run, p.archive.parent / "frames"], 0, "parquet"),
+    ],
+    "reproduce": [(lambda p: [p.run], 0, "contexts of light-hybrid-k5")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
     "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
     "import": [(lambda p: [p.data / "100K/1/probing_questions/probing_questions.json"], 2, "known formats")],
@@ -185,6 +190,10 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: ["--data", p.episodes, "--out", p.run, "--models", p.data], 2, "would be asked for: add --yes")
     ],
     "meme score": [(lambda p: ["--data", p.episodes, "--name", p.run.name], 0, "MEME: results")],
+    "meme trace": [
+        (lambda p: ["--data", p.episodes, "--name", p.run.name, "--episode", "pl_999"], 2, "pl_999"),
+    ],
+    "meme agreement": [(lambda p: ["--data", p.episodes, "--name", p.run.name], 0, "kappa")],
     "meme report": [(lambda p: ["--data", p.episodes, "--name", p.run.name], 0, "MEME: results")],
     "memorycode run": [
         (lambda p: ["--data", p.dialogues, "--name", p.run.name, "--setups", "chain,light"], 0, "score them with"),
@@ -246,7 +255,7 @@ def test_no_command_writes_below_the_data(
     repo_root: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    if command in ("score", "tables"):
+    if command in ("score", "tables", "frames", "reproduce"):
         request.getfixturevalue("answered")
     for arguments, code, said in TRIED[command]:
         monkeypatch.chdir(repo_root)
