@@ -77,7 +77,8 @@ def poisoned_parameters(run: str, usual: RunParameters) -> RunParameters:
     free = {name: one for name, one in properties.items() if one.get("type") == "string" and "enum" not in one}
     texts = {name: _written(one.get("pattern", "")) for name, one in free.items()}
     texts["own_memory"] = f"{EVIL}.py:Mine"  # a validator checks it, not a pattern
-    return usual.model_copy(update={**texts, "run": run, "size": "100K", "calls": "replay"})
+    read = {name: "" for name in ("models", "prompts", "authors") if name in texts}  # files that are read at once
+    return usual.model_copy(update={**texts, **read, "run": run, "size": "100K", "calls": "replay"})
 
 
 def poisoned_manifest(usual: RunParameters) -> Manifest:

@@ -15,7 +15,7 @@ from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
 from beam_memorycode.outputs import read_outputs
 from beam_memorycode.rules import DialogueRules
-from beam_memorycode.running import MEMORY_SETUPS, SETUPS, SharedQueries, answer_shared, run_dialogue
+from beam_memorycode.running import MEMORY_SETUPS, OTHER_UNITS, SETUPS, SharedQueries, answer_shared, run_dialogue
 from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, dialogue_unit
 from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
@@ -180,7 +180,7 @@ def ask(given: RunParameters, setups: Any = SETUPS) -> TaskPlan:
 
 def test_answers_lie_in_the_authors_layout_and_read_back(offline: TaskPlan) -> None:
     top = Path(offline.run.run) / "memorycode" / "outputs"
-    arms = ("chain", "retrieval", "alone", *MEMORY_SETUPS)
+    arms = ("chain", "retrieval", "alone", *OTHER_UNITS, *MEMORY_SETUPS)
     assert {path.name for path in top.iterdir()} == {"offline", *(f"offline-{arm}" for arm in arms)}
     published = read_outputs(top / "offline", DIALOGUES)
     assert [len(row) for row in published[1].instruction or ()] == [1, 2]
@@ -206,7 +206,7 @@ def test_the_manifest_says_what_the_answers_rest_on(offline: TaskPlan) -> None:
     assert set(rag.prompts) == {"memorycode_recalled"} and len(light.prompts) == 5
     assert {"k", "retriever", "reader_window"} <= set(rag.settings) and session.settings == {}
     assert (set(rag.conversations), rag.left_out) == ({"dialogue_1", "dialogue_2"}, {"dialogue_3": NO_TEXTS})
-    assert {*MEMORYCODE.arms(offline.run)} == set(SETUPS)
+    assert {*MEMORYCODE.arms(offline.run), *OTHER_UNITS} == set(SETUPS)
 
 
 def test_at_most_so_many_of_each_length_and_those_with_texts_first() -> None:
