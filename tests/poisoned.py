@@ -71,14 +71,13 @@ def _written(pattern: str) -> str:
     return next(text for text in worst if re.search(pattern, text))
 
 
-def poisoned_parameters(run: str, usual: RunParameters) -> RunParameters:
-    """Parameters whose every free text is `EVIL`; `run` is where a notebook writes."""
+def poisoned_parameters(run: str, usual: RunParameters, **files: str) -> RunParameters:
+    """Parameters whose every free text is `EVIL`; `run` is where a notebook writes, `files` are read as it begins."""
     properties = RunParameters.model_json_schema()["properties"]
     free = {name: one for name, one in properties.items() if one.get("type") == "string" and "enum" not in one}
     texts = {name: _written(one.get("pattern", "")) for name, one in free.items()}
     texts["own_memory"] = f"{EVIL}.py:Mine"  # a validator checks it, not a pattern
-    read = {name: "" for name in ("models", "prompts", "authors") if name in texts}  # files that are read at once
-    return usual.model_copy(update={**texts, **read, "run": run, "size": "100K", "calls": "replay"})
+    return usual.model_copy(update={**texts, **files, "run": run, "size": "100K", "calls": "replay"})
 
 
 def poisoned_manifest(usual: RunParameters) -> Manifest:

@@ -27,6 +27,7 @@ from beam_run.executing import EVALUATION, NOTEBOOKS, execute, to_html
 from beamlib.commands.costs import Estimate, RealisedRow
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
+from beamlib.places import PROMPTS
 from beamlib.report.table import markdown_text, print_rows, save_table
 from poisoned import EVIL, NAME, RUN, Scripts, poisoned, poisoned_blocks, poisoned_costs, poisoned_parameters, shown
 
@@ -84,9 +85,16 @@ def _notebook(run: Path) -> Path:
     folder = run / "sources"
     folder.mkdir()
     nbformat.write(source, folder / f"{name}.ipynb")
+    models, prompts = folder / f"{NAME}.yaml", folder / f"{NAME} prompts"
+    given = poisoned_parameters(str(run), usual_parameters("100K"), models=str(models), prompts=str(prompts))
+    endpoint = {"model": EVIL, "base_url": "http://127.0.0.1:9/v1", "context_window": 131_072}
+    roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
+    write_json(models, {"readers": {given.backbone: endpoint}, **roles})
+    prompts.mkdir()
+    shutil.copy(PROMPTS / "answer.md", prompts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("beam_run.executing.NOTEBOOKS", folder)
-        return to_html(execute(name, poisoned_parameters(str(run), usual_parameters("100K")), run / "notebooks/100k"))
+        return to_html(execute(name, given, run / "notebooks/100k"))
 
 
 def test_no_page_holds_a_script_and_every_text_is_shown_as_it_is(pages: list[Path]) -> None:
