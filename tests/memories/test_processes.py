@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from system_replies import system_reply
 
 from beam_memories.own_memory import OwnMemory, check_own_memory, open_memory
 from beam_memories.programs import batches, identify_memory, memory_place
@@ -28,6 +27,7 @@ from beamlib.processes import at_once
 from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
+from system_replies import system_reply
 
 WINDOW = 10_000
 

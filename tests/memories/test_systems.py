@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from system_replies import system_reply
 
 from beam_memories.own_memory import check_own_memory, open_memory
 from beam_memories.programs import adapter_identity
@@ -31,6 +30,7 @@ from beamlib.params import load_parameters
 from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
+from system_replies import system_reply
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
