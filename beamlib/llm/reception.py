@@ -4,7 +4,7 @@ Two rules, without wordings:
 
 1. An outcome that `ALIKE` different requests came to, with no success since, ends the run. It is a refusal, a redirect,
    an empty reply or, before any success, an answer with status 200 that is no completion. Refusals for length or
-   content concern their request alone.
+   content concern their request alone. Empty replies after a success may, so that `_OF_ANY_KIND` of them count.
 2. Failures that may pass (no response, busy, 5xx) are repeated. After `_IN_A_ROW` of them the role waits: one request
    at a time is tried, with growing pauses. If nothing has succeeded for a while, and as many different requests
    failed, the run ends.
@@ -16,6 +16,7 @@ import asyncio
 import re
 import sys
 import time
+from http import HTTPStatus
 
 from beamlib.errors import UserError
 from beamlib.llm.faults import CONTINUE, Asker, RetryableError, advice
@@ -100,9 +101,10 @@ class Reception:
         same = self._alike.setdefault(likeness(message), set())
         same.add(request)
         every = set[int]().union(*self._alike.values())
-        if len(same) < ALIKE and len(every) < _OF_ANY_KIND:
+        most = _OF_ANY_KIND if status == HTTPStatus.OK and self.answered else ALIKE
+        if len(same) < most and len(every) < _OF_ANY_KIND:
             return
-        number, what = (len(same), "came to the same") if len(same) >= ALIKE else (len(every), "came to nothing")
+        number, what = (len(same), "came to the same") if len(same) >= most else (len(every), "came to nothing")
         self._end(
             f"{message}; {number} different requests of this role in a row {what}, and none was answered since; "
             f"{advice(message.replace(asker.name, ''), status, asker)}; {CONTINUE}."

@@ -117,6 +117,26 @@ def test_replies_without_text_end_the_run(reply: Callable[[dict[str, Any]], Answ
         assert len(server.requests) <= 2 * ALIKE
 
 
+@pytest.mark.parametrize(("empty", "ends"), [(19, False), (20, True)])
+def test_empty_replies_of_an_endpoint_that_answers_end_the_run_only_when_many_follow_on_each_other(
+    empty: int, ends: bool
+) -> None:
+    seen = 0
+
+    def reply(body: dict[str, Any]) -> str | Answer:
+        nonlocal seen
+        seen += 1
+        return Answer(completion(body, " \n")) if 1 < seen <= 1 + empty else "Tea."
+
+    with ScriptedServer(reply) as server:
+        asking = model(server, concurrency=1)
+        if ends:
+            with pytest.raises(UserError, match=r"without text.*20 different requests"):
+                attempt_all(asking, prompts(40))
+        else:
+            assert len(attempt_all(asking, prompts(40))) == 40
+
+
 def test_a_run_that_ended_for_empty_replies_goes_on_once_the_server_is_mended(tmp_path: Path) -> None:
     def ask(run_id: str) -> list[Completion | ModelError]:
         with CallStore(tmp_path / "1.sqlite", run_id=run_id) as store:

@@ -365,10 +365,10 @@ def test_a_field_of_a_call_is_verified_or_named(field: str, archived: dict[str, 
         call |= {"outcome": "failed", "text": None}
     else:
         values = {"time": "2020-01-01T00:00:00+00:00", "finish_reason": "eos", "text": call["text"] + " Forged."}
-        call[field] = values.get(field, other(call[field]))
+        call[field] = values.get(field, other(call.get(field, StoredCall.model_fields[field].default)))
     archive = remade(restored(archived, name, calls), tmp_path / "forged.tar.zst")
     if field in ("text", "outcome"):
-        with pytest.raises(UserError, match=r"came out otherwise than published|calls are not stored"):
+        with pytest.raises(UserError, match=r"came out otherwise than published|calls? (is|are) not stored"):
             verify(archive, EXAMPLE)
     elif basis_of(StoredCall)[field] is Basis.COMPUTED:
         with pytest.raises(UserError, match=rf"field '{field}' is .*, and the replay asks for it as"):
