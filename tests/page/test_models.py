@@ -14,6 +14,7 @@ from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
+from beamlib.run import Run
 from conftest import ARMS, parameters_for
 from page_views import Look, each, go, text_of
 from scripted_server import Answer, ScriptedServer, error_body
@@ -44,7 +45,7 @@ def served(repo_root: Path, release: Path, tmp_path_factory: pytest.TempPathFact
         given = {"models": str(root / "models.yaml"), "confirm_cost": True, "conversations": 1}
         parameters = parameters_for(repo_root, release, root / "run", **given)
         evaluate(parameters, ARMS, quiet=True)
-        keep_settings(parameters)
+        keep_settings(Run.of(parameters))
     write_page(read_run(root / "run", release), claims=False)
     return root / "run"
 
