@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results
 from beamlib.run import Run
-from scripted_server import Answer, Faults, ScriptedServer, completion
+from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
 from steady_replies import steady_reply
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
@@ -200,12 +201,18 @@ def test_with_every_fault_each_question_is_answered_or_unscored_for_a_named_reas
 @pytest.mark.usefixtures("one_worker")
 def test_a_second_run_asks_only_for_what_failed_in_passing(repo_root: Path, tmp_path: Path) -> None:
     """An endpoint that throttles nearly always: what it never answered is asked again, what it answered is not."""
-    with ScriptedServer(steady_reply, faults=Faults(throttle=0.8, retry_after=0.01), seed=1) as server:
+    tries = count(1)
+
+    def throttled(body: dict[str, Any]) -> str | Answer:  # four of five tries, and never so many in a row that a run ends
+        busy = Answer(error_body("Slow down.", "rate_limit_exceeded", "requests"), 429, {"Retry-After": "0.01"})
+        return busy if next(tries) % 5 else steady_reply(body)
+
+    with ScriptedServer(throttled) as server:
         models = models_file(server, tmp_path / "models.yaml", attempts=2)
         first = evaluate(parameters(repo_root, tmp_path / "run", models), ARMS[:1], quiet=True)
         assert any(answer.transient for answer in first.answers["none"])
         assert any(answer.text is not None for answer in first.answers["none"])
-        server.faults = Faults()
+        server.reply = steady_reply
         again = evaluate(parameters(repo_root, tmp_path / "run", models), ARMS[:1], quiet=True)
         assert unscored(again) == []
         assert not server.repeated()
