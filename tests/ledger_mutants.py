@@ -1,7 +1,8 @@
-"""Ledgers by mutants: each row that names a test ships a change of a file that makes the row untrue, and the test fails.
+"""Ledgers by mutants: each row that names a test ships a change that makes the row untrue, and the test has to fail.
 
-The rows stand in `docs/*fidelity.md`, their mutants in `tests/mutants/NAME.toml`, one table `[[mutant]]` each with `row`, `file`,
-`old` (once in the file) and `new`. A mutant must leave the file importable: only a test that fails counts, not an error before it.
+The rows stand in `docs/*fidelity.md`, their mutants in `tests/mutants/NAME.toml`: tables `[[mutant]]` with `row`,
+`file`, `old` (once in the file) and `new`. A mutant leaves the file importable: only a test that fails counts, not an
+error before it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def missing_mutants(ledger: str, root: Path = ROOT) -> list[str]:
     for mutant in mutants:
         times = (root / mutant.file).read_text(encoding="utf-8").count(mutant.old)
         if times != 1 or mutant.old == mutant.new:
-            faults.append(f"row {mutant.row}: {mutant.old!r} is {times} times in {mutant.file}, to be {mutant.new!r}")
+            faults.append(
+                f"row {mutant.row}: {mutant.old!r} is {times} times in {mutant.file}; it becomes {mutant.new!r}"
+            )
         if not mutant.tests:
             faults.append(f"row {mutant.row} has a mutant and names no test")
     return faults
