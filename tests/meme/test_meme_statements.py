@@ -12,10 +12,10 @@ from beam_meme.domains import bank_of
 from beam_meme.drawing import draw_all
 from beam_meme.episode_gold import TASKS, MemeGold
 from beam_meme.fillers import GAP_TOKENS, Filler, haystack, nearest
-from beam_meme.meme_judge import MemeVerdict
+from beam_meme.meme_judge import MemeVerdict, ToJudgeMeme, judge_round
 from beam_meme.meme_scoring import FILTERED, JudgedEpisode, score_episodes
 from beam_meme.telling import tell_sessions
-from beamlib.llm.model import run
+from beamlib.llm.model import Completion, Prompt, run
 from beamlib.llm.prompts import prompt_ids
 
 EPISODES = draw_all(20, 42)
@@ -66,6 +66,27 @@ def test_only_dependencies_and_deletions_are_filtered() -> None:
 def test_every_judged_task_has_a_prompt_of_its_own_and_the_first_round_one_for_all() -> None:
     judges = {name.removeprefix("meme_judge_") for name in prompt_ids() if name.startswith("meme_judge_")}
     assert judges == {*TASKS, "before"} - {"exact_recall"}
+    for task in judges - {"before"}:
+        for phase in ("before", "after") if task in FILTERED else ("after",):
+            own = MemeGold("What is it?", phase, task, "thing", ("old",), "")
+            judge = Judge()
+            judge_round([ToJudgeMeme("q", "What is it?", "An answer.", None, own, "old", "a -> b")], judge)
+            (prompt,) = judge.prompts
+            assert prompt.id == f"meme_judge_{task if phase == 'after' else 'before'}"
+            assert (prompt.variables["question"], prompt.variables["answer"]) == ("What is it?", "An answer.")
+
+
+class Judge:
+    """Passes everything, and keeps what it was shown."""
+
+    name = "judge"
+
+    def __init__(self) -> None:
+        self.prompts: list[Prompt] = []
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.prompts.append(prompt)
+        return Completion('{"pass": true, "present": [true]}')
 
 
 def test_overall_is_the_plain_mean_whatever_the_number_of_questions() -> None:
