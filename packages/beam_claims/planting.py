@@ -21,8 +21,8 @@ from scipy.stats import binomtest
 from beam_claims.sheets import SheetQuestion, load_chat, render_question
 from beam_generate.read_facts import NUMBER_WORDS, Day, find_dates, find_numbers, stems
 from beamlib.data.conversations import Message
-from beamlib.data.errata import load_errata
-from beamlib.data.readings import QuestionReading, ReadingKind, load_readings
+from beamlib.data.errata import DefectKind, load_errata
+from beamlib.data.readings import QuestionReading, load_readings
 from beamlib.data.sources import scan
 from beamlib.errors import UserError
 from beamlib.files import read_text, to_json
@@ -48,7 +48,7 @@ class KeyEntry(BaseModel):
     question: str
     role: Role
     plant: str = ""
-    kind: ReadingKind | None = None
+    kind: DefectKind | None = None
 
 
 _KEY = TypeAdapter(list[KeyEntry])
@@ -236,7 +236,7 @@ def wrong_citation(item: SheetQuestion, chat: Chat, rng: random.Random) -> Sheet
     return item.model_copy(update={"evidence": tuple(sorted(rng.sample(others, count)))})
 
 
-PLANTERS: Mapping[str, tuple[Planter, ReadingKind]] = dict(
+PLANTERS: Mapping[str, tuple[Planter, DefectKind]] = dict(
     zip(
         PLANTS,
         (

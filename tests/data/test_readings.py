@@ -6,7 +6,6 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from beamlib.data.readings import READINGS_FILE, QuestionReading, assess, load_r
 from beamlib.errors import UserError
 from beamlib.files import sha256
 from beamlib.scoring.intervals import mean_interval
+from fixtures_wording import runs, texts
 
 READINGS = load_readings()
-MOST_WORDS = 6
-"""The longest run of words that a reason may share with the data: names, figures and dates, but no sentence."""
 
 
 def reading(question: str = "100K-1-q00", reader: str = "A", verdict: str = "right", **fields: Any) -> QuestionReading:
@@ -42,20 +40,6 @@ def test_two_readers_read_every_question_of_100k(shared: Path) -> None:
         asked = [(ability, raw) for ability, items in json.loads(path.read_text()).items() for raw in items]
         ability, raw = asked[int(position)]
         assert (own.ability, own.question_sha256) == (ability, sha256(raw["question"])), own.question
-
-
-def runs(text: str) -> Iterator[tuple[str, ...]]:
-    """Yield every run of `MOST_WORDS` + 1 words."""
-    words = re.findall(r"[a-z0-9']+", text.lower().replace("’", "'"))
-    return zip(*(words[first:] for first in range(MOST_WORDS + 1)), strict=False)
-
-
-def texts(value: object) -> Iterator[str]:
-    """Yield every text within a JSON value."""
-    if isinstance(value, str):
-        yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from texts(inner)
 
 
 def test_no_text_of_the_data_is_repeated(beam_data: Path) -> None:
