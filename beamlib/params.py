@@ -34,6 +34,7 @@ from beamlib.llm.endpoints import BACKBONE
 from beamlib.memory.declared import MemorySettings, memories, memory_sections, named_memories
 from beamlib.places import PARAMS, ROOT
 from beamlib.settings import (
+    PLAIN_NAME,
     SECTIONS,
     ChatSettings,
     ContextSettings,
@@ -53,8 +54,6 @@ _MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data", "meme": 
 """What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
 
 PROCESS = "process:"
-PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
-"""A name that may name a folder."""
 OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
 """A memory that is declared nowhere: `file.py:Class`, or `process:NAME:COMMAND`. The class, and the name, names a
 folder."""

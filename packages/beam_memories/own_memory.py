@@ -27,8 +27,9 @@ from beamlib.llm.endpoints import ModelsFile
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import RetrievedContext
 from beamlib.memory.declared import kind_of
-from beamlib.params import PLAIN_NAME, listed_memories, told_name, with_name
+from beamlib.params import listed_memories, told_name, with_name
 from beamlib.run import Run
+from beamlib.settings import PLAIN_NAME
 from beamlib.text import WORDS, TokenCounter
 
 _Value = TypeVar("_Value")

@@ -126,7 +126,7 @@ def test_each_call_is_given_what_was_said_and_planned(wordy: int) -> None:
         if prompt.id != "assistant_answer":
             recent = said[:-1]
             assert f"ASSISTANT: {given['answer']}" == said[-1]
-        assert given["history"] and "\n\n".join(recent).endswith(given["history"]) or not recent
+        assert (given["history"] and "\n\n".join(recent).endswith(given["history"])) or not recent
         if not given["summary"]:
             assert given["history"] == "\n\n".join(recent)
         if prompt.id.startswith("detect"):

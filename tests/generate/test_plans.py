@@ -371,19 +371,19 @@ def test_each_of_ten_plans_is_given_what_the_paper_says(strategy: str) -> None:
     summarized = {prompt.about: prompt.variables["plan"] for prompt in model.asked if prompt.id == "plan_summary"}
     subseeds = [f"{render_topic(plan.seed)}\nTimeline: {show_timeline(plan.timeline)}" for plan in plans]
     asked = [prompt.variables for prompt in model.asked if prompt.id == f"plan_{strategy}"]
-    for plan, given in zip(plans, asked, strict=True):
-        assert given["profile"] == profile and given["narratives"] == plan.narratives
-        assert given["timeline"] == show_timeline(plan.timeline)
-        assert given["core"] == render_relationships(told.core)
-        assert given["newcomers"] == render_relationships(told.newcomers[plan.index]) != ""
-        assert (given["subplans"], given["bullets"]) == (str(told.layout.subplans), str(told.layout.bullets))
+    for plan, shown in zip(plans, asked, strict=True):
+        assert shown["profile"] == profile and shown["narratives"] == plan.narratives
+        assert shown["timeline"] == show_timeline(plan.timeline)
+        assert shown["core"] == render_relationships(told.core)
+        assert shown["newcomers"] == render_relationships(told.newcomers[plan.index]) != ""
+        assert (shown["subplans"], shown["bullets"]) == (str(told.layout.subplans), str(told.layout.bullets))
         if strategy == "sequential":
-            assert given["topic"] == render_topic(plan.seed)
+            assert shown["topic"] == render_topic(plan.seed)
             continue
-        assert given["topic"] == render_topic(told.topic) and given["stage"] == subseeds[plan.index]
-        assert given["stages"] == "\n\n".join(f"Stage {n}\n{text}" for n, text in enumerate(subseeds))
+        assert shown["topic"] == render_topic(told.topic) and shown["stage"] == subseeds[plan.index]
+        assert shown["stages"] == "\n\n".join(f"Stage {n}\n{text}" for n, text in enumerate(subseeds))
         earlier = [summary for summary in summarized if f"plan {plan.index}," not in summary][: plan.index]
-        assert given["summaries"] == "\n\n".join(
+        assert shown["summaries"] == "\n\n".join(
             f"Plan {n}: {' '.join([f'{about} went by.'] * 20)}" for n, about in enumerate(earlier)
         )
     if strategy == "hierarchical":

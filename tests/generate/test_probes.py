@@ -271,6 +271,11 @@ def test_chosen_evidence_lies_where_the_released_does(size: Any) -> None:
     assert apart(chosen) < apart(drafts) / 2
 
 
+def test_two_of_many_questions_are_chosen_per_ability() -> None:
+    chosen = select(pool(random.Random(3), 1000), frozenset(), 1000, "1M", 7)
+    assert {ability: len(some) for ability, some in chosen.items()} == dict.fromkeys(ABILITIES, 2)
+
+
 def test_the_choice_depends_on_the_seed_and_on_nothing_else() -> None:
     drafts = pool(random.Random("pool"), 1000)
 

@@ -59,6 +59,9 @@ def test_groups_are_contiguous_nearly_equal_and_never_empty() -> None:
     assert [len(part) for part in divide(bullets, 3)] == [3, 3, 2]
     assert [one for part in divide(bullets, 3) for one in part] == list(bullets)
     assert [len(part) for part in divide(bullets[:2], 5)] == [1, 1]
+    for count in range(1, 9):
+        sizes = [len(part) for part in divide(bullets, count)]
+        assert len(sizes) == count and sum(sizes) == 8 and max(sizes) - min(sizes) <= 1
 
 
 def test_a_plan_is_asked_about_group_by_group_and_the_instruction_is_said_word_for_word() -> None:
@@ -106,7 +109,10 @@ def test_each_style_is_asked_for_by_its_own_prompt(style: Style) -> None:
     ("prompt_id", "kinds"),
     [
         ("questions_coding", ("code has a fault", "should be improved", "a description of what is to be built")),
-        ("questions_math", ("first two\n  to four steps shown", "checked and\n  corrected", "next one", "problem alone")),
+        (
+            "questions_math",
+            ("first two\n  to four steps shown", "checked and\n  corrected", "next one", "problem alone"),
+        ),
     ],
 )
 def test_a_style_asks_for_the_kinds_of_message_that_appendix_b3_names(prompt_id: str, kinds: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ COLUMNS = ["#", "section", "the paper says", "verdict", "where", "deviation and 
 HOLDS = ("as described", "preset")
 VERDICTS = {*HOLDS, "open", "deviates", "not reproduced"}
 _NAMED = re.compile(r"`([\w./-]+\.\w+)(?::(\w+))?`")
-_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`")
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`")
 Row = list[str]
 
 
@@ -70,7 +70,7 @@ def problems(row: Row) -> Iterator[str]:
             yield f"where: {file} does not exist"
         elif name and not re.search(rf"^\s*(?:(?:async )?def |class )?{name}\b", path.read_text(), re.MULTILINE):
             yield f"where: {file} has no {name}"
-    named = _TEST.findall(test)
+    named = TEST.findall(test)
     if verdict in HOLDS and not named:
         yield "it names no test that would fail if it stopped being true"
     for file, name in named:
