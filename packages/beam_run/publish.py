@@ -30,9 +30,9 @@ from beamlib.evaluate.beam_records import (
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
 from beamlib.files import make_folder, read_json, sha256_of_file, sync, temporary_folder, to_json, write_text
-from beamlib.llm.basis import unverified
 from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
+from beamlib.llm.exchange import unverified
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.replay_log import Verification, refuse_missing, verify_calls, watch
@@ -117,7 +117,7 @@ def _checked_records(run: Path, parts: Sequence[Path]) -> str:
         stores = run / "calls" / manifest.size.lower()
         for conversation in manifest.conversations:
             with CallStore(stores / f"{conversation}.sqlite", read_only=True) as store:
-                replies = [(call.role.partition(":")[0], call.text) for _, call in store.calls() if call.text]
+                replies = [(call.role.partition(":")[0], call.text) for call in store.calls() if call.text]
             texts = {role: "\0".join(text for own, text in replies if own == role) for role in ("reader", "judge")}
             for role, name, text in _modelled(arm, manifest, conversation):
                 checked += 1

@@ -63,7 +63,7 @@ def opened(
 
 def stored(folder: Path) -> list[Any]:
     with CallStore(folder / "run/calls/100k/100K-1.sqlite", read_only=True) as store:
-        return [call for _, call in store.calls()]
+        return list(store.calls())
 
 
 def asked(served: Loopback, route: str, body: object, token: str | None = None) -> tuple[int, Any]:

@@ -26,9 +26,9 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import CLAIMED, Manifest, differing_claim, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
-from beamlib.llm.basis import Basis, basis_of, unverified
 from beamlib.llm.call_store import StoredCall
 from beamlib.llm.endpoints import Endpoint, parse_models
+from beamlib.llm.exchange import Basis, basis_of, unverified
 from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
