@@ -29,7 +29,7 @@ from pydantic import Field, ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256, sync
-from beamlib.llm.exchange import Basis, Count, Exchange
+from beamlib.llm.exchange import Basis, Count, Exchange, stated_basis
 from beamlib.llm.model import REFUSALS, TRANSIENT, Completion
 
 FORMAT = 4
@@ -79,6 +79,13 @@ class StoredCall(Exchange):
         """Return the reply, or raise the `ModelError` that the call ended with."""
         text, fields = self.received(), (self.finish_reason, self.answered_by, self.fingerprint)
         return Completion(text, self.usage, self.latency, *fields)
+
+
+def stated_costs(*, claimed: bool) -> str:
+    """Say what the costs of stored calls rest on, wherever they are printed."""
+    labels = {"input_tokens": "tokens", "latency": "seconds"}
+    prices = Basis.CLAIMED if claimed else "as in the models file"
+    return f"{stated_basis(StoredCall, labels, claimed=claimed)}; prices: {prices}"
 
 
 @dataclass(frozen=True, slots=True)

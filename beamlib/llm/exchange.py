@@ -6,6 +6,7 @@ process (`beam_memories.memory_process`) and a worker's journal (lines of `Store
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -39,6 +40,19 @@ def basis_of(kind: type[BaseModel]) -> dict[str, Basis]:
 def unverified(kind: type[BaseModel]) -> tuple[str, ...]:
     """List the fields of a record that a replay does not compute again."""
     return tuple(name for name, basis in basis_of(kind).items() if basis is not Basis.COMPUTED)
+
+
+def stated_basis(kind: type[BaseModel], labels: Mapping[str, str], *, claimed: bool = False) -> str:
+    """Say what the printed fields of a record rest on, for example `tokens: reported by the server`.
+
+    Args:
+        labels: Fields, and what they are called where they are printed.
+        claimed: The records came from somebody's archive and were not replayed: its publisher vouches for all of it.
+    """
+    groups: dict[Basis, list[str]] = {}
+    for name, label in labels.items():
+        groups.setdefault(Basis.CLAIMED if claimed else basis_of(kind)[name], []).append(label)
+    return "; ".join(f"{', '.join(names)}: {basis}" for basis, names in groups.items())
 
 
 class Exchange(BaseModel):

@@ -61,6 +61,7 @@ class Verification(BaseModel):
         missing: What was asked and is not stored, in words.
         contradicted: Stored calls that say of themselves what their request does not say, in words.
         surplus: Calls that nothing asked for.
+        altered: Calls that were sent otherwise than asked, because the server refused a field.
         characters: Of the requests whose calls are stored.
         input_tokens: Of the same calls, as the records have them.
         used: Role, model and address of the calls that were asked for.
@@ -70,6 +71,7 @@ class Verification(BaseModel):
     missing: list[str] = []
     contradicted: list[str] = []
     surplus: dict[str, int] = {}
+    altered: dict[str, int] = {}
     characters: dict[str, int] = {}
     input_tokens: dict[str, int] = {}
     used: set[tuple[str, str, str]] = set()
@@ -106,6 +108,8 @@ def _verify_call(found: Verification, call: StoredCall, requests: list[Asked]) -
         )
     found.used.add((call.role, call.model, call.base_url))
     found.steps.add(call.step)
+    if call.sent:
+        found.altered[call.model] = found.altered.get(call.model, 0) + 1
     for sums, value in ((found.characters, requests[0].characters), (found.input_tokens, call.input_tokens)):
         sums[call.model] = sums.get(call.model, 0) + value
 

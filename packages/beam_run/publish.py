@@ -16,7 +16,6 @@ from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import (
-    CLAIMED,
     FROM_ARCHIVE,
     RECORDS,
     Manifest,
@@ -298,13 +297,11 @@ def _claims_of_calls(calls: Verification) -> str:
         f"{count:,} calls of {model} that nothing replayed asked for" for model, count in sorted(calls.surplus.items())
     ]
     claims += [f"what {len(calls.contradicted):,} calls are about"] if calls.contradicted else []
+    claims += [
+        f"{count:,} requests to {model} that were sent otherwise than the run states: a refused field was left out"
+        for model, count in sorted(calls.altered.items())
+    ]
     return f"calls: claimed, not checked: {'; '.join(claims)}"
-
-
-_IN_REQUESTS = frozenset(
-    {"model", "base_url", "temperature", "seed", "max_output_tokens", "limit_field", "omit", "extra", "chat_turns"}
-)
-"""Fields of an endpoint on which the key of every call rests."""
 
 
 def _claims_of_models(part: Path, used: Collection[tuple[str, str, str]]) -> Iterator[str]:
@@ -318,21 +315,28 @@ def _claims_of_models(part: Path, used: Collection[tuple[str, str, str]]) -> Ite
             continue
         prices = (endpoint.input_price, endpoint.cached_input_price, endpoint.output_price)
         stated = "/".join("unknown" if price is None else f"${price:g}" for price in prices)
-        others = [name for name in type(endpoint).model_fields if name not in (*_IN_REQUESTS, *_PRICES, "methods")]
+        others = [name for name in unverified(type(endpoint)) if name not in _PRICES]
         whose = f"{role} {endpoint.model}"
         yield f"{MODELS}: prices {stated} (input, cached, output) of {whose}, and its {', '.join(others)}"
 
 
 _PRICES = ("input_price", "cached_input_price", "output_price")
+_PARTLY_VERIFIED = {
+    "settings": "settings that change no call and no answer",
+    "prompts": "prompts that no call is of",
+}
+_SHOWN = 48
+"""The longest value of a manifest's field that is repeated in the list of claims."""
 
 
 def _claims(
     published: Mapping[Path, Manifest], replayed: Mapping[Path, Manifest], used: Collection[tuple[str, str, str]]
 ) -> Iterator[str]:
     """Yield what a part's manifests say and no replay has shown."""
-    for name in ("commit", "package_version"):
-        yield f"{CLAIMED[name]} {' | '.join(dict.fromkeys(str(getattr(one, name)) for one in published.values()))}"
-    yield from (CLAIMED[name] for name in ("settings", "prompts"))
+    for name in unverified(type(next(iter(published.values())))):
+        values = dict.fromkeys(str(getattr(manifest, name)) for manifest in published.values())
+        shown = " | ".join(values) if max(map(len, values)) <= _SHOWN else "of each method"
+        yield _PARTLY_VERIFIED.get(name, f"the {name} {shown}")
     stated = {(role, facts["model"]) for one in replayed.values() for role, facts in one.models.items()}
     for role, model in sorted(stated - {(role, model) for role, model, _ in used}):
         if model != OFFLINE_NAME:

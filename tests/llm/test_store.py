@@ -533,11 +533,15 @@ def test_who_answered_and_what_was_estimated_is_stored_and_covered_by_the_checks
     assert store.get(key_of(1)) == other and other.completion().usage.estimated
     assert store.answered_by() == [(other.role, other.model, "m-mini", "fp_1")]
     assert sum(row.estimated for row in store.totals()) == 1
+    changed = stored(2, sent=key_of(7))
+    store.put(changed)
+    assert store.get(key_of(2)) == changed and "sent" not in other.values
     assert "estimated" not in stored(0).values and other.values["fingerprint"] == "fp_1"
     store.close()
-    execute("UPDATE calls SET answered_by = 'm' WHERE answered_by != ''")(store.path)
-    with pytest.raises(UserError, match="does not match its checksum"):
-        store.get(key_of(1))
+    execute("UPDATE calls SET answered_by = 'm' WHERE answered_by != ''", "UPDATE calls SET sent = ''")(store.path)
+    for number in (1, 2):
+        with pytest.raises(UserError, match="does not match its checksum"):
+            store.get(key_of(number))
 
 
 @pytest.mark.parametrize("killed", [False, True])
