@@ -269,8 +269,20 @@ def _replayed(part: Path, replay: Path, data: Path, stores: Sequence[Path]) -> I
     line = "; ".join([line, *(f"{count} not replayed: {reason}" for reason, count in others.items())])
     claims = [f"hashes of the prompts {', '.join(sorted(changed))}, other than this version's"] if changed else []
     claims += [*_claims(published, replayable, calls.used), *_claims_of_models(part, calls.used)]
+    claims.append(f"{PARAMETERS}: its {', '.join(_unverified_parameters(part, replayable.values()))}")
     yield line
     yield f"{part.name}: claimed, not checked: {'; '.join(claims)}"
+
+
+def _unverified_parameters(part: Path, replayed: Collection[Manifest]) -> list[str]:
+    """List the parameters of a part that no replayed method was computed with."""
+    verified = [recorded_parameters(manifest) for manifest in replayed]
+    kept = kept_values(part / PARAMETERS) or {}
+    return sorted(
+        name
+        for name, value in kept.items()
+        if not any(name in recorded and to_json(recorded[name]) == to_json(value) for recorded in verified)
+    )
 
 
 def _changed_prompts(published: Manifest, again: Manifest, folder: Path, steps: Collection[str]) -> set[str]:

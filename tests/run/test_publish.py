@@ -447,6 +447,20 @@ def test_a_field_of_the_models_file_is_verified_or_named(
     assert field in named[1].split(", ") or (field.endswith("price") and f"${value:g}" in named[0])
 
 
+def test_a_parameter_that_no_method_was_computed_with_is_named(archived: dict[str, bytes], tmp_path: Path) -> None:
+    honest = json.loads(archived["100k-one/parameters.json"])
+    files = dict(archived)
+
+    def named() -> set[str]:
+        lines = verify(remade(files, tmp_path / "run.tar.zst"), EXAMPLE)
+        return set(lines.partition("parameters.json: its ")[2].partition("\n")[0].split(", "))
+
+    before = named()
+    assert {"workers", "budgets", "protocol"} <= before and not {"alignment", "judge_repeats"} & before
+    files["100k-one/parameters.json"] = json.dumps({**honest, "alignment": "greedy~", "judge_repeats": 3}).encode()
+    assert named() == before | {"alignment", "judge_repeats"}
+
+
 def test_surplus_calls_and_tokens_are_named(archived: dict[str, bytes], tmp_path: Path) -> None:
     name, calls = store_of(archived)
     for call in calls:
