@@ -113,14 +113,14 @@ def _checked_records(run: Path, parts: Sequence[Path]) -> str:
         manifest = read_manifest(arm)
         if manifest.imported is not None or manifest.claimed:
             continue
-        stores = run / "calls" / manifest.size.lower()
+        answers = {answer.probe_id: answer.text for answer in read_answers(arm)}
         for conversation in manifest.conversations:
-            with CallStore(stores / f"{conversation}.sqlite", read_only=True) as store:
-                replies = [(call.role.partition(":")[0], call.text) for call in store.calls() if call.text]
-            texts = {role: "\0".join(text for own, text in replies if own == role) for role in ("reader", "judge")}
-            for role, name, text in _modelled(arm, manifest, conversation):
+            replies = _replies_by_probe(run / "calls" / manifest.size.lower() / f"{conversation}.sqlite")
+            for role, probe, name, text in _modelled(arm, manifest, conversation):
                 checked += 1
-                if text not in texts[role]:
+                # Equal requests are one call, stored for the question that came first: its answer is the same.
+                probes = (other for other, answer in answers.items() if other == probe or answer == answers.get(probe))
+                if not any(text in reply for other in probes for reply in replies.get((role, other), ())):
                     missing.append(f"{arm.name}, {name}")
     if missing:
         more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
@@ -133,18 +133,30 @@ def _checked_records(run: Path, parts: Sequence[Path]) -> str:
     return f"stored calls compared with {checked:,} answers and verdicts only; --data FOLDER replays everything"
 
 
-def _modelled(arm: Path, manifest: Manifest, conversation: str) -> Iterator[tuple[str, str, str]]:
-    """Yield role, name and text of a conversation's records that are a model's replies."""
+def _replies_by_probe(store: Path) -> dict[tuple[str, str], list[str]]:
+    """Return the texts of a store's calls by role and by the question that they concern."""
+    replies: dict[tuple[str, str], list[str]] = {}
+    with CallStore(store, read_only=True) as calls:
+        for call in calls.calls():
+            if call.text:
+                probe = call.about.partition(" nugget ")[0]
+                replies.setdefault((call.role.partition(":")[0], probe), []).append(call.text)
+    return replies
+
+
+def _modelled(arm: Path, manifest: Manifest, conversation: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield role, question, name and text of a conversation's records that are a model's replies."""
     if manifest.reader != OFFLINE_NAME:
         for answer in read_answers(arm):
             if answer.conversation_id == conversation and answer.text is not None:
-                yield "reader", f"the answer to {answer.probe_id}", answer.text
+                yield "reader", answer.probe_id, f"the answer to {answer.probe_id}", answer.text
     if manifest.judge != OFFLINE_NAME:
         for judgement in read_judgements(arm):
             if judgement.conversation_id == conversation:
                 for number, verdict in enumerate(judgement.verdicts, start=1):
                     if verdict.reply and verdict.score is not None:
-                        yield "judge", f"nugget {number} of {judgement.probe_id}", verdict.reply
+                        probe = judgement.probe_id
+                        yield "judge", probe, f"nugget {number} of {probe}", verdict.reply
 
 
 def verify(archive: Path, data: Path | None) -> str:

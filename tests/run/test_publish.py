@@ -481,6 +481,20 @@ def test_the_hash_of_a_prompt_that_has_calls_is_verified(archived: dict[str, byt
         verify(remade(forged, tmp_path / "forged.tar.zst"), EXAMPLE)
 
 
+@pytest.mark.parametrize("role", ["reader", "judge"])
+def test_a_reply_that_another_question_got_too_does_not_stand_in_for_a_lost_call(
+    role: str, run: Path, tmp_path: Path
+) -> None:
+    """Verdicts, and answers such as "No", are alike among many questions."""
+    copy = shutil.copytree(run, tmp_path / "run")
+    (store,) = copy.glob("calls/100k/*.sqlite")
+    with sqlite3.connect(store) as connection:
+        connection.execute("DELETE FROM calls WHERE role = ? AND about LIKE '100K-1-q07%'", (role,))
+    lost = "the answer to 100K-1-q07" if role == "reader" else "nugget 1 of 100K-1-q07"
+    with pytest.raises(UserError, match=rf"have no stored call.*none, {lost}"):
+        publish(copy, tmp_path / "run.tar.zst")
+
+
 @pytest.mark.parametrize("given", [None, EXAMPLE])
 def test_what_could_not_be_verified_is_not_exported(run: Path, tmp_path: Path, given: Path | None) -> None:
     """As where a store was replaced by an older copy of it."""
