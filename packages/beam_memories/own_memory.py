@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 from pydantic import ValidationError
 
 from beam_memories.loopback import Loopback
-from beam_memories.memory_process import TAIL, Ended, Greeting, MemoryProcess, Reply, refusal, shown
+from beam_memories.memory_process import TAIL, Greeting, MemoryProcess, Reply, refusal, shown
 from beam_memories.own_process import CONVERSATION, GRACE, PROTOCOL
 from beam_memories.programs import batches, identify_memory, program
 from beamlib.data.conversations import Conversation
@@ -317,12 +317,11 @@ class OwnMemory:
 
     def _exchange(self, request: dict[str, Any], seconds: float, kind: type[_Answer]) -> _Answer:
         assert self._process is not None
+        exchange = run(self._process.exchange(request, seconds, self._seconds))
+        self._raise_failure()
         try:
-            line = run(self._process.exchange(request, seconds, self._seconds))
-            self._raise_failure()
-            reply = kind.model_validate_json(line)
-        except Ended as error:
-            self._raise_failure()
+            reply = kind.model_validate_json(exchange.received())
+        except ModelError as error:
             self._discard()
             raise ModelError(f"{self.name}: {request['method']}: {error}", error.outcome) from None
         except ValidationError as error:
