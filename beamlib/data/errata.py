@@ -140,15 +140,9 @@ def flagged_probes(probes: Sequence[Probe]) -> tuple[str, ...]:
 
 
 def spoilt_probes(probes: Sequence[Probe], mode: ErrataMode = "drop") -> frozenset[str]:
-    """Return the ids of the probes that a mode of `errata` leaves out; none and flag leave out none.
-
-    `strict` leaves out what the readings doubt as well, listed or not.
-    """
-    if mode == "strict":
-        from beamlib.data.readings import doubted_probes  # here, because nothing else that runs needs the readings
-
-        return doubted_probes(probes) | {entry.question_id for entry in known_defects(probes) if entry.threshold}
-    spoilt = [entry for entry in known_defects(probes) if entry.spoils_score and mode in ("drop", "correct")]
+    """Return the ids of the listed probes that a mode of `errata` leaves out; none and flag leave out none."""
+    entries = known_defects(probes) if mode in ("drop", "strict", "correct") else ()
+    spoilt = [entry for entry in entries if entry.spoils_score or (mode == "strict" and entry.threshold)]
     return frozenset(entry.question_id for entry in spoilt if not (mode == "correct" and entry.corrected))
 
 

@@ -47,7 +47,7 @@ def data_readings(
 
     Shares by tier and ability have 95 % intervals over conversations, at two thresholds (docs/readings.md).
     """
-    from beam_claims.readings import report_readings
+    from beam_field.readings import report_readings
     from beamlib.data.readings import READINGS_FILE, load_readings
 
     report = report_readings(load_readings(file or READINGS_FILE))

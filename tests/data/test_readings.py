@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_claims.readings import FINDS, report_readings
+from beam_field.readings import FINDS, report_readings
 from beamlib.data.readings import READINGS_FILE, QuestionReading, assess, load_readings
 from beamlib.errors import UserError
 from beamlib.files import sha256
