@@ -23,7 +23,7 @@ Threshold = Literal["beyond doubt", "strict"]
 """How sure it is that a defect spoils the score: `errata: drop` leaves out the first, `strict` both."""
 Detector = Literal[
     "interval", "reference_rubric", "foreign_rubric", "figure_not_cited", "date_not_said", "one_source", "order",
-    "only_n_items", "shared_reference", "twin_rubric", "similar_question",
+    "only_n_items", "shared_reference", "twin_rubric", "similar_question", "universal_failure",
 ]  # fmt: skip
 """The checks of `beam_claims.defects`; an erratum names those that show it."""
 ERRATA_FILE = Path(__file__).with_name("errata.json")

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-from scipy.stats import binomtest
 
+from beam_claims.screening import wilson
 from beam_claims.sheets import SheetQuestion, load_chat, render_question
 from beam_generate.read_facts import NUMBER_WORDS, Day, find_dates, find_numbers, stems
 from beamlib.data.conversations import Message
@@ -370,13 +370,6 @@ class ReaderScore(BaseModel):
     specificity: tuple[float, float, float] | None
 
 
-def _share(hits: int, count: int) -> tuple[float, float, float] | None:
-    if not count:
-        return None
-    interval = binomtest(hits, count).proportion_ci(method="wilson")
-    return hits / count, float(interval.low), float(interval.high)
-
-
 def score_readers(answers: Sequence[Path], key: Path) -> list[ReaderScore]:
     """Score filled-in sheets by their key: for each reader all kinds together, then each kind.
 
@@ -414,14 +407,14 @@ def score_readers(answers: Sequence[Path], key: Path) -> list[ReaderScore]:
                     named=sum(rows[entry.item]["kind"] == entry.kind for entry in seen),
                     controls=len(controls),
                     cleared=len(cleared),
-                    sensitivity=_share(len(seen), len(own)),
-                    specificity=_share(len(cleared), len(controls)),
+                    sensitivity=wilson(len(seen), len(own)),
+                    specificity=wilson(len(cleared), len(controls)),
                 )
             )
     return scores
 
 
-def corrected_share(share: float, sensitivity: float, specificity: float) -> float | None:
+def correctedwilson(share: float, sensitivity: float, specificity: float) -> float | None:
     """Return the share that readers of this sensitivity and specificity see as `share` (Rogan and Gladen, 1978).
 
     None where they see no better than chance.

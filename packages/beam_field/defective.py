@@ -48,6 +48,7 @@ def universal_failures() -> pd.DataFrame:
         scores = {run.name: score_run(judgements(run.name), HEADLINE[run.kind]) for run in runs}
         best = pd.DataFrame({name: own.set_index("probe_id")["score"] for name, own in scores.items()}).max(axis=1)
         failed = best[best <= MOST_OF_A_FAILURE + 1e-9].rename("best").to_frame()
+        failed = failed.loc[[name for name in questions if name in failed.index]]  # in the order of the data
         words = {"beyond doubt": "spoiled", "strict": "doubted", "right": "right"}
         known = [words.get(str(state.get(name)), "suspect") for name in failed.index]
         abilities = [questions[name].ability for name in failed.index]
