@@ -113,6 +113,11 @@ _MONTH_NAMES = (
 )  # fmt: skip
 
 
+def _content(item: SheetQuestion) -> set[str]:
+    """Return the content stems of the rubric, without those that begin every nugget."""
+    return {stem for nugget in item.rubric for stem in stems(_STEM.sub("", nugget))}
+
+
 def _units(text: str) -> Iterator[tuple[float, str]]:
     """Yield each number with its unit: its sign, or the stem of the word after it."""
     for number in find_numbers(text):
@@ -204,9 +209,9 @@ def another_rubric(item: SheetQuestion, chat: Chat, rng: random.Random) -> Sheet
     """Judge by the rubric of another question of the same ability and conversation."""
     if item.ability not in _FACTUAL:  # summaries overlap, and two instructions may share a rubric
         return None
-    words = set(stems(" ".join(item.rubric)))
+    words = _content(item)
     others = [other for other in chat.questions if other.ability == item.ability and other.item != item.item]
-    others = [other for other in others if len(words & set(stems(" ".join(other.rubric)))) < 0.3 * len(words)]
+    others = [other for other in others if len(words & _content(other)) < 0.3 * len(words)]
     if not others:
         return None
     return item.model_copy(update={name: getattr(others[0], name) for name in ("rubric", "reference")})
@@ -228,7 +233,7 @@ def exchanged_order(item: SheetQuestion, chat: Chat, rng: random.Random) -> Shee
 
 def wrong_citation(item: SheetQuestion, chat: Chat, rng: random.Random) -> SheetQuestion | None:
     """Cite messages that say nothing of it."""
-    terms = set(stems(" ".join(item.rubric)))
+    terms = _content(item)
     others = [message.id for message in chat.users if len(terms & set(stems(message.content))) <= len(terms) // 4]
     count = len(item.evidence)
     if not 1 <= count <= 3 or len(others) < count or item.ability in ("abstention", "event_ordering"):
@@ -414,7 +419,7 @@ def score_readers(answers: Sequence[Path], key: Path) -> list[ReaderScore]:
     return scores
 
 
-def correctedwilson(share: float, sensitivity: float, specificity: float) -> float | None:
+def corrected_share(share: float, sensitivity: float, specificity: float) -> float | None:
     """Return the share that readers of this sensitivity and specificity see as `share` (Rogan and Gladen, 1978).
 
     None where they see no better than chance.

@@ -163,3 +163,29 @@ def test_an_imported_run_and_a_second_judge_are_shown_beside_the_shipped_ones(tm
     assert len(field_tables.scores_table(comparing.field_frame(systems)).cells) == len(systems)
     assert "\n".join(field_tables.tier_answer(systems, "1M")).count("Judged by") == 4
     field_tables.score_effects(systems)
+
+
+def test_scores_on_spoiled_questions_beside_those_that_are_expected(systems: list[FieldSystem]) -> None:
+    frame = defective.defect_effects(systems).set_index(["tier", "system"])
+    spoilt = {entry.question_id for entry in load_errata().entries if entry.spoils_score}
+    for system in systems:
+        row, scores = frame.loc[(system.source.tier, system.name)], system.scores().dropna(subset=["score"])
+        lost = scores[scores["probe_id"].isin(spoilt)]
+        assert row["dropped"] == len(lost) and row["rank"] >= 1
+        if len(lost):
+            assert row["spoiled"] == pytest.approx(lost["score"].mean())
+    mem0 = frame.loc[("1M", "Mem0 (platform), top 200")]
+    assert mem0["low"] < mem0["excess"] < mem0["high"] and mem0["excess"] == pytest.approx(
+        mem0["spoiled"] - mem0["expected"]
+    )
+
+
+def test_what_is_spoiled_cannot_be_reached(systems: list[FieldSystem]) -> None:
+    frame = defective.ceilings(systems).set_index(["tier", "ability"])
+    assert frame.loc[("100K", "all"), "ceiling"] == pytest.approx(1 - frame.loc[("100K", "all"), "share"])
+    assert ((frame["low"] <= frame["ceiling"]) & (frame["ceiling"] <= frame["earning"])).all()
+    own = frame.loc["100K"]
+    assert own.loc["all", "share"] == pytest.approx(own.drop("all")["share"].mean())  # two questions of each ability
+    figure = defective.spoiled_figure(defective.spoiled_frame())
+    assert [axes.get_title() for axes in figure.axes] == ["100K, 20 conversations", "1M, 3 conversations"]
+    assert defective.ceilings_table(systems).cells["ability"].tolist()[0] == "all"
