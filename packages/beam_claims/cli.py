@@ -48,9 +48,9 @@ def data_readings(
     Shares by tier and ability have 95 % intervals over conversations, at two thresholds (docs/readings.md).
     """
     from beam_field.readings import report_readings
-    from beamlib.data.readings import READINGS_FILE, load_readings
+    from beamlib.data.readings import READINGS_FILE, load_planted, load_readings
 
-    report = report_readings(load_readings(file or READINGS_FILE))
+    report = report_readings(load_readings(file or READINGS_FILE), load_planted())
     print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
 
 
@@ -108,10 +108,11 @@ def data_readers(
     key: Annotated[Path, typer.Option(help="The key that `beamlib data plant` wrote.")],
     as_json: Json = False,
 ) -> None:
-    """Score readers of a blind sheet: sensitivity and specificity by kind of defect."""
-    from beam_claims.planting import render_scores, score_readers
+    """Measure readers by a blind sheet: sensitivity and specificity by kind of defect."""
+    from beam_claims.planting import read_answers
+    from beam_field.readings import measure_readers, render_scores
 
-    scores = score_readers(answers, key)
+    scores = measure_readers(read_answers(answers, key))
     print(to_json([own.model_dump() for own in scores], indent=2) if as_json else render_scores(scores))
 
 

@@ -8,9 +8,9 @@ from typing import get_args
 
 import numpy as np
 from pydantic import BaseModel
-from scipy.stats import binomtest
 
 from beam_claims.defects import AuditReport, audit_folder
+from beam_field.readings import wilson
 from beam_field.sources import questions_by_probe
 from beamlib.data.conversations import SIZES
 from beamlib.data.errata import Detector
@@ -135,14 +135,6 @@ def _quality(read: Mapping[str, bool], tier: str, detector: str, found: Collecti
         precision=wilson(sum(own), len(own)),
         recall=wilson(sum(own), spoiled),
     )
-
-
-def wilson(hits: int, count: int) -> tuple[float, float, float] | None:
-    """Return a share with its 95 % Wilson interval; None of nothing."""
-    if not count:
-        return None
-    interval = binomtest(hits, count).proportion_ci(method="wilson")
-    return hits / count, float(interval.low), float(interval.high)
 
 
 def _estimate(

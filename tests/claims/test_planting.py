@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from beam_claims import planting
-from beam_claims.planting import ANSWERS, PLANTERS, SHEET, Chat, KeyEntry, corrected_share, score_readers
+from beam_claims.planting import ANSWERS, PLANTERS, SHEET, Chat, KeyEntry, read_answers
 from beam_claims.sheets import SheetQuestion, load_chat
+from beam_field.readings import corrected_share, measure_readers, render_scores, report_readings
 from beamlib.data.conversations import Message
 from beamlib.data.errata import load_errata
-from beamlib.data.readings import load_readings
+from beamlib.data.readings import PlantedReading, QuestionReading, load_planted, load_readings
 from beamlib.errors import UserError
 
 RNG = random.Random(3)
@@ -144,25 +145,61 @@ def test_sensitivity_and_specificity_by_hand(tmp_path: Path) -> None:
         "P7": ("citation", "citation"),
     }
     path = sheet(tmp_path / "reader.csv", verdicts | {"P8": ("spoiled", "count")})
-    scores = {own.kind: own for own in score_readers([path], key)}
+    scores = {own.kind: own for own in measure_readers(read_answers([path], key))}
     assert [(k, s.seen, s.planted, s.named, s.cleared, s.controls) for k, s in scores.items()] == [
         ("all", 2, 3, 1, 3, 4),
         ("citation", 1, 1, 1, 3, 4),
         ("count", 1, 2, 0, 3, 4),
     ]
     assert scores["all"].sensitivity and scores["all"].sensitivity[0] == pytest.approx(2 / 3)
-    assert "| reader | all | 2 of 3 |" in planting.render_scores(list(scores.values()))
+    assert "| reader | all | 2 of 3 |" in render_scores(list(scores.values()))
     sheet(path, verdicts | {"P8": ("", "")})
     with pytest.raises(UserError, match="P8 has no verdict"):
-        score_readers([path], key)
+        read_answers([path], key)
     with pytest.raises(UserError, match="name the key"):
-        score_readers([path], path)
+        read_answers([path], path)
 
 
 def test_a_corrected_share() -> None:
     """Of 100 with 20 spoiled, readers of .8 and .9 call 16 + 8 spoiled."""
     assert corrected_share(0.24, 0.8, 0.9) == pytest.approx(0.2)
     assert corrected_share(0.05, 0.8, 0.9) == 0 and corrected_share(0.5, 0.5, 0.5) is None
+
+
+def test_shares_are_corrected_by_what_the_readers_missed() -> None:
+    """Two of ten are called spoiled by readers of .5 and 1: four are. The intervals allow for less and for more."""
+    own = [
+        QuestionReading.model_validate(
+            {
+                **{"question": f"100K-1-q{number:02d}", "ability": "abstention", "reader": reader, "protocol": "blind"},
+                **{"selection": "census", "read": "cited", "confidence": 2, "question_sha256": "0" * 64},
+                **({"verdict": "right"} if number > 1 else {"verdict": "spoiled", "kind": "count", "reason": "Two."}),
+            }
+        )
+        for number in range(10)
+        for reader in "AB"
+    ]
+    planted = [
+        PlantedReading(reader=reader, question="q", role=role, kind=kind, verdict=verdict)
+        for reader in "GH"
+        for role, kind, verdict in (
+            ("planted", "count", "spoiled"),
+            ("planted", "count", "right"),
+            *[("control", None, "right")] * 200,
+        )
+    ]  # type: ignore[arg-type]
+    share = report_readings(own, planted).shares[0]
+    assert share.corrected and share.corrected[0] == pytest.approx(0.4)
+    assert share.corrected[1] < 0.4 < share.corrected[2]
+    assert report_readings(own).shares[0].corrected is None
+
+
+def test_the_shipped_sheets_have_two_readers_of_the_same_items() -> None:
+    readings = load_planted()
+    items = {name: {own.question for own in readings if own.reader == name} for name in ("G", "H")}
+    assert items["G"] == items["H"] and len(readings) == 120
+    assert {own.plant for own in readings if own.role == "planted"} == set(PLANTERS)
+    assert {own.kind for own in readings if own.role != "planted"} == {None}
 
 
 def test_the_answers_file_names_what_is_filled_in(tmp_path: Path) -> None:
