@@ -61,6 +61,9 @@ EXPECTED: Mapping[str, tuple[int, str]] = {
     "wiki_compile": (400, "pages, as calls of tools"),
     "file_memory_recall": (60, "the call that reads the file, then nothing more"),
     "wiki_choose": (30, "a few names of pages"),
+    "readagent_page": (3, "a number"),
+    "readagent_gist": (130, "a page of up to 600 words in about a sixth of them, as its paper reports"),
+    "readagent_lookup": (12, "a list of numbers"),
 }
 """Expected output tokens of a step before twenty of its replies are stored, and where the number comes from."""
 
@@ -72,6 +75,7 @@ _PADDED: Mapping[str, tuple[str, str]] = {
     "answer_full_released": ("context", " "),
     "answer_turns": ("context", " "),
     "scratchpad_notes": ("pair", "\n- "),
+    "readagent_gist": ("page", " "),
 }
 """Steps whose replies are part of later prompts: the variable whose text pads them, and the separator."""
 
@@ -110,7 +114,7 @@ class CallTally(defaultdict[CallStep, StepCalls]):
     def __reduce__(self) -> tuple[type[CallTally], tuple[dict[CallStep, StepCalls]]]:
         return CallTally, (dict(self),)
 
-    def add(self, other: CallTally) -> None:
+    def merge(self, other: CallTally) -> None:
         """Add the calls of another rehearsal."""
         for step, calls in other.items():
             self[step].add(calls)

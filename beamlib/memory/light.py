@@ -42,6 +42,7 @@ from beamlib.memory.scratchpad import (
     scratchpad_passages,
 )
 from beamlib.retrieval import Encoders, dense_encoder
+from beamlib.settings import FaissIndex
 from beamlib.text import TOKEN_COUNTER, WORDS, TokenCounter, token_counter
 
 
@@ -129,7 +130,8 @@ class LightSettings(LightParameters):
     `filter` is `chunkwise` (the paper: a call per chunk and question) or `batched` (a call per question about all
     chunks, see `relevant_in_batches`).
 
-    `encoder` is the model of the chunker and of the retriever `dense`, `splade` that of the retriever `splade` (see
+    `encoder` is the model of the chunker and, unless `index_encoder` names another (Table 11), of the retriever
+    `dense`, which searches by `faiss_index` (Table 12). `splade` is the model of the retriever `splade` (see
     `beamlib.retrieval.Encoders`). All tokens are counted by `token_counter`.
 
     `released` switches on behaviours of the released code, by the names in `released_memory.LIGHT_FLAGS`:
@@ -157,6 +159,8 @@ class LightSettings(LightParameters):
     reader_window: int = 131_072
     reserve_tokens: int = Field(RESERVE_TOKENS, ge=0)
     encoder: str = _ENCODERS.dense
+    index_encoder: str = ""
+    faiss_index: FaissIndex = "flat"
     splade: str = _ENCODERS.splade
     token_counter: str = TOKEN_COUNTER
     released: frozenset[str] = frozenset()
@@ -213,7 +217,7 @@ class LightSettings(LightParameters):
     @property
     def encoders(self) -> Encoders:
         """The models of the retrievers."""
-        return Encoders(self.encoder, self.splade)
+        return Encoders(self.index_encoder or self.encoder, self.splade, faiss_index=self.faiss_index)
 
     @property
     def name(self) -> str:
@@ -257,7 +261,7 @@ class Light(SharedReading):
     order = 30
     joins = "always"
     own_settings = LightParameters
-    uses = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
+    uses = ("retriever", "encoder", "splade", "faiss_index", "k", "reader_window", "token_counter")
     prompts = ("episodic_keys", "scratchpad_compress", "scratchpad_filter", "scratchpad_notes")
     roles = ("reader", "memory", "compressor")
     components = tuple(_SWITCHES.values())
@@ -282,8 +286,9 @@ class Light(SharedReading):
     @classmethod
     def settings_for(cls, given: Given) -> LightSettings:
         """Return the settings of an arm: `without` switches one component off."""
-        names = ("k", "retriever", "reader_window", "encoder", "splade", "token_counter")
+        names = ("k", "retriever", "reader_window", "splade", "token_counter", "faiss_index")
         own = {name: given[name] for name in (*names, *LightParameters.model_fields)}
+        own |= {"encoder": given.settings["encoder"], "index_encoder": given.of_arm.get("encoder", "")}
         switches = {switch: given.without != component for switch, component in _SWITCHES.items()}
         return LightSettings(**own, **switches, released=given.flags & LIGHT_FLAGS)
 
