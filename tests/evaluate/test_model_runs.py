@@ -203,9 +203,7 @@ def test_a_second_run_asks_only_for_what_failed_in_passing(repo_root: Path, tmp_
     """An endpoint that throttles nearly always: what it never answered is asked again, what it answered is not."""
     tries = count(1)
 
-    def throttled(
-        body: dict[str, Any],
-    ) -> str | Answer:
+    def throttled(body: dict[str, Any]) -> str | Answer:
         # Four of five tries, and never so many in a row that a run ends.
         busy = Answer(error_body("Slow down.", "rate_limit_exceeded", "requests"), 429, {"Retry-After": "0.01"})
         return busy if next(tries) % 5 else steady_reply(body)
