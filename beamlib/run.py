@@ -15,7 +15,7 @@ from pydantic import PrivateAttr
 
 from beamlib.errors import UserError
 from beamlib.files import inside
-from beamlib.llm.endpoints import EMBEDDING, MODELS, Endpoint, ModelsFile, load_models
+from beamlib.llm.endpoints import EMBEDDING, MODELS, RERANKER, Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import Prompts
 from beamlib.memory.declared import memories
@@ -56,8 +56,8 @@ class Run(RunParameters):
         models_file: The models file; None for the offline stand-in.
         prompt_files: All prompts, overridden ones as their folder had them.
         endpoints: The endpoint of each of `ROLES`, of `reader:<method>` where the backbone is served otherwise for a
-            method, and of `EMBEDDING` where the models file has one; a role without an output limit has the settings'.
-            Empty for the stand-in.
+            method, and of `EMBEDDING` and `RERANKER` where the models file has them; a role without an output limit has
+            the settings'. Empty for the stand-in.
         usual: The settings of the preset that the run started from, with `usual_models`, the models file they name.
     """
 
@@ -235,7 +235,8 @@ def _endpoints_of(parameters: RunParameters, models: ModelsFile | None) -> dict[
         "memory": models.memory, "compressor": models.compressor, "judge": models.judge, "aligner": models.aligner,
     }  # fmt: skip
     limited = {role: endpoint.with_output_limit(parameters.output_tokens) for role, endpoint in roles.items()}
-    return limited | ({EMBEDDING: models.embedding} if models.embedding else {})
+    others = {EMBEDDING: models.embedding, RERANKER: models.reranker}
+    return limited | {role: endpoint for role, endpoint in others.items() if endpoint}
 
 
 def _check_methods(models: ModelsFile, origin: str) -> None:
