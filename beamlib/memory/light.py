@@ -8,6 +8,7 @@ number of retrieved pairs, every ablation and every retriever: `Light.variant` b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import PurePath
@@ -174,12 +175,17 @@ class LightSettings(LightParameters):
 
     def model_post_init(self, _: object) -> None:
         rest = 1 - self.episodic_share
-        least = self.context_tokens * min(self.episodic_share / self.k, self.working_share, rest - self.working_share)
+        others = min(self.working_share, rest - self.working_share)
+        share = min(self.episodic_share / self.k, others)
         target, threshold = self.scratchpad_target, self.scratchpad_threshold
         if self.working_share >= rest:
             _refuse("working_share", self.working_share, f"below {rest:g}")
-        if least < 2 * LEAST_TOKENS:
-            _refuse("reader_window", self.reader_window, f"larger for k={self.k}")
+        if self.context_tokens * share < 2 * LEAST_TOKENS:
+            window = self.reserve_tokens + math.ceil(2 * LEAST_TOKENS / share)
+            most = int(self.context_tokens * self.episodic_share / (2 * LEAST_TOKENS))
+            fitting = most > 0 and self.context_tokens * others >= 2 * LEAST_TOKENS
+            fits = f", or K at most {most}: --set k={most} --set budgets=[{most}]" if fitting else ""
+            _refuse("reader_window", self.reader_window, f"at least {window} for k={self.k}{fits}")
         if target < LEAST_TOKENS:
             _refuse("scratchpad_target", target, f"at least {LEAST_TOKENS}")
         if threshold <= target:
