@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -20,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_version, to_json, write_text
+from beamlib.files import read_settings, to_json, write_text
 from beamlib.llm.exchange import Basis
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
 from beamlib.llm.model import MOST_REPLY_BYTES
@@ -342,12 +341,7 @@ def load_models(path: Path) -> ModelsFile:
     Raises:
         UserError: names file, role, field and, unless it may be a key, the value.
     """
-    return _parse_text(read_version(path), path)
-
-
-@lru_cache(maxsize=16)  # manifests ask for it often, and parsing the YAML takes a tenth of a second
-def _parse_text(text: str, path: Path) -> ModelsFile:
-    values = parse_yaml(text, path)
+    text, values = read_settings(path)
     if not isinstance(values, dict):
         raise UserError(f"{path}: a models file consists of the roles readers, memory, compressor, judge and aligner.")
     return parse_models(values, str(path), re.findall(r"(?:^|\s)#(.*)", text))

@@ -27,7 +27,7 @@ from beamlib.llm.endpoints import ModelsFile
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import RetrievedContext
 from beamlib.memory.declared import kind_of
-from beamlib.params import PLAIN_NAME, listed_memories, told_name, with_name
+from beamlib.memory.targets import PLAIN_NAME, label_of, listed_memories, with_label
 from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter
 
@@ -91,7 +91,7 @@ def available_memories(memory: str, seconds: float, models: ModelsFile | None = 
             called = None
             if kind_of(target).outside or not kind_of(target).name:
                 called = check_own_memory(target, seconds, models)
-            available.append(with_name(target, told_name(memory) or called))
+            available.append(with_label(target, label_of(memory) or called))
         except UserError as error:
             errors.append(error)
     if errors and alone and not available:
