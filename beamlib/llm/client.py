@@ -395,7 +395,7 @@ class EndpointModel:
             shown = excerpt(text[:2_000], self._key) or "nothing"
             raise RetryableError(f"the answer is not JSON{kind}: {shown}", structural=True) from None
         body = body if isinstance(body, dict) else {}
-        error = body.get("error") or (_first(body.get("choices")) or {}).get("error")
+        error = body.get("error") or (_choice(body.get("choices")) or {}).get("error")
         code = error.get("code") if isinstance(error, dict) else None
         if str(code).isdecimal() and 400 <= int(str(code)[:4]) < 600:
             text = self._text(json.dumps({"error": error}).encode())
@@ -410,7 +410,7 @@ class EndpointModel:
     def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
         """Read the text of a completion. What is there counts, whatever reason to end it names but these kinds."""
         body = self._json(call, response.content, request)
-        choice = _first(body.get("choices"))
+        choice = _choice(body.get("choices"))
         if choice is None:
             raise self._nothing(response.content, "choices")
         usage, reason = read_usage(body.get("usage")), choice.get("finish_reason")
@@ -532,8 +532,16 @@ def _content_parts(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
-def _first(choices: object) -> dict[str, Any] | None:
-    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+def _first(items: object) -> dict[str, Any] | None:
+    return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else None
+
+
+def _choice(choices: object) -> dict[str, Any] | None:
+    """Return the choice of the lowest index, whatever the order; without indexes it is the first."""
+    if not isinstance(choices, list) or not any(isinstance(choice, dict) for choice in choices):
+        return None
+    given = [choice for choice in choices if isinstance(choice, dict)]
+    return min(given, key=lambda choice: choice["index"] if type(choice.get("index")) is int else 0)
 
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)
