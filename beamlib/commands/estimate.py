@@ -23,6 +23,7 @@ from beamlib.commands.dry_run import (
     DryRun,
     EstimatingEmbedding,
     EstimatingModel,
+    EstimatingReranker,
     StepCalls,
     output_basis,
 )
@@ -36,9 +37,9 @@ from beamlib.evaluate.run import plan_run
 from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan
 from beamlib.files import read_json, write_json
-from beamlib.llm.client import EndpointModel, forwarded_step
+from beamlib.llm.client import RERANK, EndpointModel, ForwardingModel, forwarded_step
 from beamlib.llm.embedding_model import EmbeddingModel
-from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
+from beamlib.llm.endpoints import EMBEDDING, RERANKER, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
@@ -82,8 +83,9 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     asking = [rehearsal.unit.asked for rehearsal in pending if rehearsal.answering]
     tally, alike = CallTally(), Counter[tuple[str, str]]()
     for part, own in _rehearsed([(rehearsal, expected) for rehearsal in pending], run, label, quiet=quiet):
-        tally.add(part)
+        tally.merge(part)
         alike += own
+    questions = sum(len(asked.probes) for asked in asking if isinstance(asked, Questions))
     return build_estimate(
         run,
         names,
@@ -92,7 +94,8 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
         conversations=len(plan.pending),
         own=uncounted,
         suite=task.name,
-    ).with_warnings(_alike_lines(alike, sum(len(asked.probes) for asked in asking if isinstance(asked, Questions))))
+        warnings=tuple(_alike_lines(alike, questions)),
+    )
 
 
 _Todo = tuple[Rehearsal, Mapping[CallStep, float]]
@@ -166,7 +169,10 @@ def rehearsed_roster(
         encoder: Model | None = None
         if isinstance(embedding := roles.get(EMBEDDING), Embedding):
             encoder = EstimatingEmbedding(EmbeddingModel(EMBEDDING, embedding), rehearsal)
-        yield model_roles(models, embedding=encoder), rehearsal.tally
+        outside: dict[str, Model] = {}
+        if RERANKER in roles:
+            outside[RERANK] = EstimatingReranker(ForwardingModel(RERANKER, roles[RERANKER], RERANK), rehearsal)
+        yield model_roles(models, outside, encoder), rehearsal.tally
 
 
 def call_rule(arm: Arm) -> CallRule | None:
@@ -219,8 +225,9 @@ def build_estimate(
     conversations: int,
     own: Sequence[str] = (),
     suite: str = "",
+    warnings: Sequence[str] = (),
 ) -> Estimate:
-    """Build the estimate from a `tally`. `own` are the arms with a memory of the user's own."""
+    """Build the estimate from a `tally`. `own` are the arms with a memory of the user's own; `warnings` come last."""
     roles = run.endpoints
     rows = [_pending_row(step, roles[step[0]], calls, expected) for step, calls in tally.items()]
     longest: dict[str, tuple[int, str]] = {}
@@ -243,6 +250,7 @@ def build_estimate(
                 "it."
                 for name in own
             ),
+            *warnings,
         ),
     )
 

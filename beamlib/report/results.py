@@ -281,8 +281,9 @@ def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], counting: C
         if recall is not None:
             size = answer.conversation_id.partition("-")[0]
             ability = gold[answer.probe_id].ability
-            value = recall if answer.unscored is None else float("nan")
-            rows.append((answer.probe_id, answer.conversation_id, size, ability, value, answer.unscored or ""))
+            reason = "" if answer.context_recorded else answer.unscored or ""
+            value = float("nan") if reason else recall
+            rows.append((answer.probe_id, answer.conversation_id, size, ability, value, reason))
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype({"score": float})
 
 

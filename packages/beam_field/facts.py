@@ -6,10 +6,12 @@ import csv
 from functools import cache
 from importlib.resources import files
 
+from beam_field.readings import ReadingsReport, report_readings
 from beam_offline.judge.features import FEATURES
 from beam_offline.judge_error import error_rows
+from beamlib.data.readings import load_planted, load_readings
 from beamlib.errors import UserError
-from beamlib.report.facts import PAIRED, Estimate, decimals, fact
+from beamlib.report.facts import OVER_CONVERSATIONS, PAIRED, Estimate, decimals, fact
 
 JUDGE_ERROR = "packages/beam_offline/measured/judge_error.csv"
 JUDGE = "python benchmarks/judge.py --data FOLDER"
@@ -66,3 +68,49 @@ def made() -> str:
     rows = csv.DictReader(files("beam_field").joinpath("judged_made.csv").open())
     lines = (f"| {row['answers']} | {row['n']} | {decimals(float(row['mean']), 2)} | {row['goal']} |\n" for row in rows)
     return f"\n| answers | nuggets | earn | should |\n|---|---:|---:|---|\n{''.join(lines)}"
+
+
+# What readers found in the questions ----------------------------------------------------------------------------------
+
+READINGS = "beamlib/data/readings.csv"
+
+
+@cache
+def _readings() -> ReadingsReport:
+    return report_readings(load_readings(), load_planted())
+
+
+@fact(
+    "readings.spoiled",
+    unit="share of questions",
+    interval=OVER_CONVERSATIONS,
+    source=READINGS,
+    command="beamlib data readings",
+    examples=("100K", "100K strict", "100K beyond-doubt event_ordering"),
+)
+def spoiled(tier: str, threshold: str = "beyond-doubt", ability: str = "all") -> Estimate:
+    """Share of the questions of a tier that its readers call spoiled, beyond doubt or strict."""
+    for share in _readings().shares:
+        if (share.tier, share.threshold.replace(" ", "-"), share.ability) == (tier, threshold, ability):
+            return Estimate(share.share, share.low, share.high)
+    raise UserError(f"fact: {tier}, {threshold}, {ability} was not read.")
+
+
+@fact(
+    "readings.count", unit="questions", source=READINGS, command="beamlib data readings", examples=("100K", "1M strict")
+)
+def spoiled_count(tier: str, threshold: str = "beyond-doubt", ability: str = "all") -> int:
+    """Questions of a tier that its readers call spoiled, beyond doubt or strict."""
+    for share in _readings().shares:
+        if (share.tier, share.threshold.replace(" ", "-"), share.ability) == (tier, threshold, ability):
+            return share.spoiled
+    raise UserError(f"fact: {tier}, {threshold}, {ability} was not read.")
+
+
+@fact("readings.kappa", unit="Cohen's kappa", source=READINGS, command="beamlib data readings", examples=("A B",))
+def readers_kappa(first: str, second: str) -> str:
+    """Agreement of two readers on what is spoiled."""
+    for own in _readings().agreement:
+        if (own.readers, own.finding) == ((first, second), "spoiled") and own.kappa is not None:
+            return decimals(own.kappa)
+    raise UserError(f"fact: readers {first} and {second} read no question both.")
