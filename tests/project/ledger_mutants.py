@@ -280,7 +280,11 @@ MUTANTS = {
         'return Arm.model_validate({"memory": name, **used, **changes})',
         'return Arm.model_validate({"memory": name, **used, **({"retriever": "bm25"} if name == "rag" else {})})',
     ),
-    133: Mutant("beamlib/memory/full_context.py", '    label = "full context"', '    label = "vanilla"'),
+    133: Mutant(
+        "packages/beam_run/assembly.py",
+        "[(method, entry) for method, entry in methods if method], several)",
+        '[(method, entry) for method, entry in methods if method == "LIGHT"], several)',
+    ),
     134: Mutant("beamlib/scoring/scores.py", ".mean(axis=-2)\n    return values", ".max(axis=-2)\n    return values"),
     135: Mutant(
         "beamlib/evaluate/arms.py",
@@ -290,5 +294,12 @@ MUTANTS = {
     136: Mutant(_BASE, "budgets: [5, 10, 15, 20]", "budgets: [5, 10, 20]"),
     137: Mutant(_PAPER, "retrievers: [dense, splade]", "retrievers: [dense, bm25]"),
     138: Mutant(_BASE, '\nbackbone: "" ', "\nbackbone: gpt-4.1-nano "),
+    147: Mutant(_LIGHT, "Encoders(self.index_encoder or self.encoder,", "Encoders(self.encoder,"),
+    148: Mutant("beamlib/retrieval/dense.py", '    if kind == "flat":\n        return', "    if kind:\n        return"),
+    149: Mutant(
+        "packages/beam_memories/by_name/readagent.py",
+        "passages[number], left = opened, left - more",
+        "left = left - more",
+    ),
 }
 """By the number of the row."""
