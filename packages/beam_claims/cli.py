@@ -1,4 +1,4 @@
-"""`beamlib claims` and `beamlib data check`, `audit`, `errata` and `readings`."""
+"""`beamlib claims`, `beamlib reproduce`, and `beamlib data check`, `audit`, `appendix`, `errata` and `readings`."""
 
 from __future__ import annotations
 
@@ -84,6 +84,26 @@ def reproduce(
     print(to_json(found.model_dump(mode="json"), indent=2) if as_json else render(found))
 
 
+def data_appendix(
+    folder: Path,
+    appendix: Annotated[str, typer.Option(help="B.6, D, E or F; by default all.")] = "",
+    run: Annotated[Path | None, typer.Option(help="A run folder: also show what its LIGHT answered.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Copy their conversations into this new data folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the examples of the paper's appendices from FOLDER: B.6, D, E, and the case study F.
+
+    `--appendix F --out OUT`, then `./run_all.sh --data OUT --sizes 500k` answers F by LIGHT with and without the
+    scratchpad; with --run, both answers stand below each question.
+    """
+    from beam_claims.appendices import copy_conversations, examples, render
+
+    found = examples(folder, appendix, run)
+    print(to_json([one.model_dump(mode="json") for one in found], indent=2) if as_json else render(found))
+    if out is not None:
+        print(copy_conversations(found, out))
+
+
 def data_check(folder: Path, as_json: Json = False) -> None:
     """Count what is in FOLDER, compare its files with the released ones, and list every anomaly.
 
@@ -103,5 +123,6 @@ def add_to(app: typer.Typer, data: typer.Typer) -> None:
     app.command("reproduce", rich_help_panel=RESULTS)(reproduce)
     data.command("check")(data_check)
     data.command("audit")(data_audit)
+    data.command("appendix")(data_appendix)
     data.command("errata")(data_errata)
     data.command("readings")(data_readings)

@@ -294,6 +294,11 @@ MUTANTS = {
     136: Mutant(_BASE, "budgets: [5, 10, 15, 20]", "budgets: [5, 10, 20]"),
     137: Mutant(_PAPER, "retrievers: [dense, splade]", "retrievers: [dense, bm25]"),
     138: Mutant(_BASE, '\nbackbone: "" ', "\nbackbone: gpt-4.1-nano "),
+    141: Mutant(
+        "packages/beam_claims/appendices.py",
+        '_ARMS = {None: "LIGHT", "scratchpad": "LIGHT without scratchpad"}',
+        '_ARMS = {None: "LIGHT", "retrieval": "LIGHT without scratchpad"}',
+    ),
     147: Mutant(_LIGHT, "Encoders(self.index_encoder or self.encoder,", "Encoders(self.encoder,"),
     148: Mutant("beamlib/retrieval/dense.py", '    if kind == "flat":\n        return', "    if kind:\n        return"),
     149: Mutant(
