@@ -56,11 +56,19 @@ def data_readings(
 
 def claims(
     paper: Annotated[str, typer.Option(help="v2: the published paper; v1: the submission.")] = "v2",
+    versions: Annotated[
+        bool, typer.Option("--versions", help="Show what v2 changed in v1, as docs/paper-versions.md has it.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Recompute every claim of the paper from its published tables."""
     from beam_claims.engine import audit, render_claims
 
+    if versions:
+        from beam_claims.versions import versions_page
+
+        print(versions_page(), end="")
+        return
     results = audit(paper=cast(Paper, paper))
     print(
         to_json([result.model_dump(mode="json") for result in results], indent=2) if as_json else render_claims(results)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit, markdown, render_claims, status_counts
 from beam_claims.values import STATUSES, Interval, figures, verdict
+from beam_claims.versions import versions_page
 from beamlib.data import published
 from beamlib.errors import UserError
 
@@ -114,6 +116,18 @@ def test_what_the_published_version_changed(results: list[ClaimResult]) -> None:
     assert "25 of 44" in changed["beam-029"]  # the submission's studies started from another system
     with pytest.raises(UserError, match=r"table11.*does not exist in v1"):
         published.table("table11", "v1")
+
+
+def test_the_page_of_both_versions_and_the_readme_say_what_is_computed(
+    results: list[ClaimResult], repo_root: Path
+) -> None:
+    assert (repo_root / "docs/paper-versions.md").read_text("utf-8") == versions_page()
+    counts = Counter(result.status.removesuffix(" within rounding") for result in results)
+    said = (
+        f"Of {len(results)} claims of the published paper, {counts['holds']} hold on its own tables, "
+        f"{counts['differs']} differ and {counts['cannot be checked']} cannot be checked"
+    )
+    assert said in (repo_root / "README.md").read_text("utf-8")
 
 
 def test_a_mark_off_the_best_value_is_named() -> None:
