@@ -11,8 +11,9 @@ from beamlib.text import count
 
 _OPENING = """# The paper's two versions
 
-Made by `.venv/bin/beamlib claims --versions > docs/paper-versions.md` from `beamlib/data/published`. `v1` is the anonymous submission, `v2` the
-published paper (ICLR 2026, arXiv 2510.27246v2). Tables, figures and claims show v2; the setting `paper: v1` shows the other.
+Made by `.venv/bin/beamlib claims --versions > docs/paper-versions.md` from `beamlib/data/published`. `v1` is the
+anonymous submission, `v2` the published paper (ICLR 2026, arXiv 2510.27246v2). Tables, figures and claims show v2; the
+setting `paper: v1` shows the other.
 """
 
 
