@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import takewhile
@@ -218,6 +219,17 @@ def read_version(path: Path) -> str:
 @lru_cache(maxsize=256)
 def _read_version(path: Path, version: tuple[int, int, int]) -> str:
     return read_text(path, MOST_YAML)
+
+
+def read_settings(path: Path) -> tuple[str, Any]:
+    """Return text and values of a YAML file that is asked for many times: see `read_version`."""
+    text = read_version(path)
+    return text, deepcopy(_parse_version(text, path))
+
+
+@lru_cache(maxsize=64)  # a models file takes a tenth of a second
+def _parse_version(text: str, path: Path) -> Any:
+    return parse_yaml(text, path)
 
 
 def refuse_lfs_pointer(path: Path, start: bytes) -> None:

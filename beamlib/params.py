@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from copy import deepcopy
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -29,12 +28,12 @@ from pydantic.fields import FieldInfo
 from beamlib.data.conversations import Size, Treatment
 from beamlib.data.sources import parse_size
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_version
+from beamlib.files import read_settings
 from beamlib.llm.endpoints import BACKBONE
 from beamlib.memory.declared import MemorySettings, memories, memory_sections, named_memories
+from beamlib.memory.targets import OWN_MEMORY, label_of, listed_memories, only_named
 from beamlib.places import PARAMS, ROOT
 from beamlib.settings import (
-    PLAIN_NAME,
     SECTIONS,
     ChatSettings,
     ContextSettings,
@@ -52,38 +51,6 @@ GENERATED = "generated"
 
 _MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data", "meme": "meme/data"}
 """What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
-
-PROCESS = "process:"
-OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
-"""A memory that is declared nowhere: `file.py:Class`, or `process:NAME:COMMAND`. The class, and the name, names a
-folder."""
-_WITH_NAME = re.compile(rf"({PLAIN_NAME})=(.+\.py:\w+)")
-
-
-def listed_memories(memory: str) -> tuple[str, ...]:
-    """Split the value of `own_memory`: several memories can be given only by their names, separated by commas."""
-    names = memory.split(",")
-    if memory and set(named_memories()).issuperset(names):
-        return tuple(dict.fromkeys(names))
-    named = _WITH_NAME.fullmatch(memory)
-    return (named[2],) if named else (memory,) if memory else ()
-
-
-def told_name(memory: str) -> str | None:
-    """Return the name that the value of `own_memory` has before the file: `newest=mine.py:Newest`."""
-    named = _WITH_NAME.fullmatch(memory)
-    return named[1] if named else None
-
-
-def with_name(target: str, name: str | None) -> str:
-    """Return the value of `own_memory` for a memory; only those in files bear names before them."""
-    return f"{name}={target}" if name and _WITH_NAME.fullmatch(f"{name}={target}") else target
-
-
-def only_named(memory: str) -> bool:
-    """Tell whether the value of `own_memory` is empty or holds names of declared memories alone."""
-    return set(named_memories()).issuperset(listed_memories(memory))
-
 
 SETTINGS = "settings"
 """What a size's file and a notebook's cell call the values that no cell discusses, as a mapping."""
@@ -176,7 +143,7 @@ class RunParameters(BaseModel):
     @property
     def own_name(self) -> str | None:
         """The name that a memory in a file has told, as `own_memory` states it."""
-        return told_name(self.own_memory)
+        return label_of(self.own_memory)
 
     @property
     def flags(self) -> frozenset[str]:
@@ -375,18 +342,13 @@ def preset_values(preset: str, folder: Path) -> dict[str, Any]:
 
 def _values(path: Path) -> dict[str, Any]:
     """The values of a file, flat: those under `settings` are like the others."""
-    values: Any = deepcopy(_parsed(path, read_version(path)))
+    values: Any = read_settings(path)[1]
     settings: Any = values.pop(SETTINGS, {}) if isinstance(values, dict) else None
     if not isinstance(settings, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
     settings, values = by_own_names(settings, str(path)), by_own_names(values, str(path))
     check_names([*settings, *values], str(path))
     return {**settings, **values}
-
-
-@lru_cache(maxsize=64)
-def _parsed(path: Path, text: str) -> Any:
-    return parse_yaml(text, path)
 
 
 def generated_in(run: Path) -> Path | None:

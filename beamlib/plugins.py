@@ -80,7 +80,6 @@ class Plugins:
         judge_error: A sentence on how far scores by that model's verdicts may be off.
         open_memory: Opens a memory that is not in `beamlib.memory`, for an `Arm`, `Run` and the models.
             (The two are not imported here: retrieval imports this module, and must not reach `beamlib.evaluate`.)
-        memory_place: Makes the paths in the value of `--memory` absolute.
         available_memories: Checks memories that are not in `beamlib.memory`; returns those that can run
             (`beam_memories.own_memory.available_memories`).
         use_cluster: Has all further work done by the cluster that `--cluster` names; an empty name ends that.
@@ -95,7 +94,6 @@ class Plugins:
     authors: Callable[[], OfflineAuthors] = _missing
     judge_error: Callable[[], str] = _missing
     open_memory: Callable[[Any, Any, ModelRoles], AbstractContextManager[Memory]] = _missing
-    memory_place: Callable[[str], str] = _missing
     available_memories: Callable[..., str] = _missing
     use_cluster: Callable[[str], None] = _missing
     identify_memory: Callable[[str], tuple[str, tuple[str, ...]]] = _missing

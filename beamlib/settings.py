@@ -54,7 +54,9 @@ class ChatSettings(Section):
 
     chat_variant: Literal["full", "truncated"] = Field(description="the whole chat, or the one cut for evaluation")
     strip_markers: bool = Field(description="take the plan coordinates (->-> 1,2) out of the text")
-    errata: Literal["none", "flag", "drop"] = Field(description="what is done about questions known to be defective")
+    errata: Literal["none", "flag", "drop", "strict", "correct"] = Field(
+        description="what is done about questions known to be defective"
+    )
 
 
 class ContextSettings(Section):

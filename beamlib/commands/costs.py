@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 from io import StringIO
 from pathlib import Path
@@ -110,10 +110,6 @@ class Estimate(BaseModel):
     def unpriced(self) -> tuple[str, ...]:
         """Return the models of pending calls whose price is unknown."""
         return tuple(sorted({row.model for row in self.rows if row.calls and row.dollars is None}))
-
-    def with_warnings(self, warnings: Iterable[str]) -> Estimate:
-        """Add warnings."""
-        return self.model_copy(update={"warnings": (*self.warnings, *warnings)})
 
     def without_memory(self) -> Estimate:
         """Drop the memory's calls, which another backbone's estimate includes."""

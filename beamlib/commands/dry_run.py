@@ -114,7 +114,7 @@ class CallTally(defaultdict[CallStep, StepCalls]):
     def __reduce__(self) -> tuple[type[CallTally], tuple[dict[CallStep, StepCalls]]]:
         return CallTally, (dict(self),)
 
-    def add(self, other: CallTally) -> None:
+    def merge(self, other: CallTally) -> None:
         """Add the calls of another rehearsal."""
         for step, calls in other.items():
             self[step].add(calls)

@@ -82,8 +82,9 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     asking = [rehearsal.unit.asked for rehearsal in pending if rehearsal.answering]
     tally, alike = CallTally(), Counter[tuple[str, str]]()
     for part, own in _rehearsed([(rehearsal, expected) for rehearsal in pending], run, label, quiet=quiet):
-        tally.add(part)
+        tally.merge(part)
         alike += own
+    questions = sum(len(asked.probes) for asked in asking if isinstance(asked, Questions))
     return build_estimate(
         run,
         names,
@@ -92,7 +93,8 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
         conversations=len(plan.pending),
         own=uncounted,
         suite=task.name,
-    ).with_warnings(_alike_lines(alike, sum(len(asked.probes) for asked in asking if isinstance(asked, Questions))))
+        warnings=tuple(_alike_lines(alike, questions)),
+    )
 
 
 _Todo = tuple[Rehearsal, Mapping[CallStep, float]]
@@ -219,8 +221,9 @@ def build_estimate(
     conversations: int,
     own: Sequence[str] = (),
     suite: str = "",
+    warnings: Sequence[str] = (),
 ) -> Estimate:
-    """Build the estimate from a `tally`. `own` are the arms with a memory of the user's own."""
+    """Build the estimate from a `tally`. `own` are the arms with a memory of the user's own; `warnings` come last."""
     roles = run.endpoints
     rows = [_pending_row(step, roles[step[0]], calls, expected) for step, calls in tally.items()]
     longest: dict[str, tuple[int, str]] = {}
@@ -243,6 +246,7 @@ def build_estimate(
                 "it."
                 for name in own
             ),
+            *warnings,
         ),
     )
 

@@ -21,7 +21,8 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
 from beamlib.memory.outside import Own, spread_k
-from beamlib.params import FIELDS, listed_memories, load_parameters
+from beamlib.memory.targets import absolute_target, listed_memories
+from beamlib.params import FIELDS, load_parameters
 from beamlib.places import PARAMS
 from beamlib.plugins import plugins
 from beamlib.report.table import Table, save_table
@@ -147,7 +148,7 @@ def run_of(task: Task, options: TaskOptions) -> Run:
         "meme": "",
         task.parameter: str(options.data.absolute()),
         "run": str(options.folder.absolute()),
-        "own_memory": plugins().memory_place(options.memory),
+        "own_memory": absolute_target(options.memory),
         "models": options.models,
         "backbone": options.backbone,
         "calls": options.calls,

@@ -18,21 +18,17 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from beamlib.data.conversations import Probe
+from beamlib.data.errata import DefectKind, Threshold
 from beamlib.data.gold import Ability
 from beamlib.errors import UserError
 from beamlib.files import read_text, sha256
 
 READINGS_FILE = Path(__file__).with_name("readings.csv")
 
-Selection = Literal["census", "random", "detector", "universal-failure", "disagreement"]
+Selection = Literal["census", "random", "detector", "universal-failure", "disagreement", "listed"]
 """Why a question was read. Shares come from `census` and `random` alone: the others look where defects are likely (of
-`disagreement`, with questions among them that the first readers agree on)."""
+`disagreement`, with questions among them that the first readers agree on; `listed`: the errata or readings have it)."""
 Verdict = Literal["right", "citation", "doubtful", "spoiled"]
-ReadingKind = Literal[
-    "count", "later", "order", "interval", "absent", "answerable", "other-rubric", "several", "citation"
-]  # fmt: skip
-"""What is wrong; docs/readings.md says where the line of each runs."""
-Threshold = Literal["beyond doubt", "strict"]
 
 
 def _parts(value: object) -> object:
@@ -44,7 +40,8 @@ class QuestionReading(BaseModel):
     """A line of `readings.csv`.
 
     Attributes:
-        protocol: How it was read. `blind`: without the list of errata and without other readers' verdicts.
+        protocol: How it was read. `blind`: without the list of errata and without other readers' verdicts. `informed`:
+            with both, to settle an entry; such a reading says nothing of how far readers agree.
         read: What was read: the cited messages, those named in `messages`, what a search of the chat found, the user's
             whole side.
         verdict: `spoiled`: a right answer can lose points, or a wrong one gain some. `citation`: only the cited
@@ -61,13 +58,13 @@ class QuestionReading(BaseModel):
     question: str = Field(pattern=r"^(100K|500K|1M|10M)-[1-9][0-9]*-q[0-9]{2}$")
     ability: Ability
     reader: str = Field(pattern=r"^[A-Za-z0-9-]+$")
-    protocol: Literal["blind"]
+    protocol: Literal["blind", "informed"]
     selection: Selection
     read: Annotated[tuple[Literal["cited", "named", "search", "user-side"], ...], BeforeValidator(_parts)] = Field(
         min_length=1
     )
     verdict: Verdict
-    kind: Annotated[ReadingKind | None, BeforeValidator(lambda value: value or None)] = None
+    kind: Annotated[DefectKind | None, BeforeValidator(lambda value: value or None)] = None
     confidence: int = Field(ge=1, le=3)
     messages: Annotated[tuple[int, ...], BeforeValidator(_parts)] = ()
     question_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -87,7 +84,7 @@ class QuestionReading(BaseModel):
     @property
     def drawn(self) -> bool:
         """Whether the question was read for its own sake, so that shares and agreement may count it."""
-        return self.selection in ("census", "random")
+        return self.selection in ("census", "random") and self.protocol == "blind"
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Assessment:
     ability: Ability
     question_sha256: str
     threshold: Threshold | None
-    kind: ReadingKind | None
+    kind: DefectKind | None
     counts: bool
 
     @property

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from beamlib.memory.declared import DeclaredMemory, kind_of, memories
 from beamlib.memory.outside import Own
-from beamlib.params import OWN_MEMORY, PROCESS, RunParameters
+from beamlib.memory.targets import OWN_MEMORY, PROCESS
+from beamlib.params import RunParameters
 from beamlib.plugins import plugins
 from beamlib.settings import HUB_NAMES, HYBRID_BEAM_REMOVED, PLAIN_NAME, FaissIndex, RetrieverName
 

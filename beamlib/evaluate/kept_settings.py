@@ -8,7 +8,8 @@ from typing import Any
 from beamlib.files import read_json, write_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.memory.declared import memory_kind, named_memories
-from beamlib.params import FIELDS, only_named
+from beamlib.memory.targets import only_named
+from beamlib.params import FIELDS
 from beamlib.run import Run
 
 PARAMETERS = "parameters.json"

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import tenacity
 
 from beamlib.errors import UserError
-from beamlib.files import parse_json, to_json
+from beamlib.files import parse_json, sha256, to_json
 from beamlib.llm.endpoints import UNLIMITED_TOKENS, Endpoint
 from beamlib.llm.faults import Asker, RefusedField, RetryableError, error_text, excerpt, field_error, status_error
 from beamlib.llm.keys import read_key, without_key
@@ -219,7 +219,8 @@ class EndpointModel:
             if stopping():
                 raise UserError("interrupted before this call was sent; run the same command again to continue.")
             # Rendered after the wait: thousands of calls may queue, each with a long text.
-            body = _without(self.request(call.prompt), reception.refused, rename_limits=True)
+            request = self.request(call.prompt)
+            body = _without(request, reception.refused, rename_limits=True)
             try:
                 reply = await self._post(call, body)
             except RefusedField as refusal:
@@ -237,7 +238,7 @@ class EndpointModel:
             else:
                 if call.term == terms.number:
                     self._enter_reply(call, reply)
-                return reply
+                return reply if body == request else replace(reply, sent=sha256(to_json(body)))
 
     def _end(self, call: Call, error: UserError) -> NoReturn:
         """End the run: no call of this term can be answered."""

@@ -29,21 +29,17 @@ from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.memory.targets import PROCESS, label_of, listed_memories, only_named, with_label
 from beamlib.params import (
     BASE,
     FIELDS,
     OF_GENERATION,
-    PROCESS,
     SETTINGS,
     RunParameters,
     by_own_names,
     check_names,
-    listed_memories,
     load_parameters,
-    only_named,
-    told_name,
     usual_parameters,
-    with_name,
 )
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
@@ -343,7 +339,7 @@ def _rooted(parameters: RunParameters) -> RunParameters:
     changed = {name: value for name, value in given.items() if value and not Path(value).is_absolute()}
     rooted = {name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in changed.items()}
     if "own_memory" in rooted:
-        rooted["own_memory"] = with_name(rooted["own_memory"], told_name(own))
+        rooted["own_memory"] = with_label(rooted["own_memory"], label_of(own))
     return parameters.model_copy(update=rooted)
 
 

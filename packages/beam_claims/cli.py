@@ -1,4 +1,4 @@
-"""`beamlib claims`, `beamlib reproduce`, and `beamlib data check`, `audit`, `appendix`, `errata` and `readings`."""
+"""`beamlib claims`, `reproduce`, and `beamlib data check`, `audit`, `appendix`, `errata`, `readings` and their kin."""
 
 from __future__ import annotations
 
@@ -52,6 +52,56 @@ def data_readings(
 
     report = report_readings(load_readings(file or READINGS_FILE))
     print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+
+
+def data_read(
+    folder: Path,
+    question: Annotated[str, typer.Option(help="A question, for example 100K-3-q12.")] = "",
+    sheet: Annotated[Path | None, typer.Option(help="A blind sheet (sheet.json) to take --question from.")] = None,
+    find: Annotated[
+        list[str] | None, typer.Option(help="A word to search the user's messages for; repeatable.")
+    ] = None,
+    user_side: Annotated[bool, typer.Option(help="Add all messages of the user, in order.")] = False,
+) -> None:
+    """Show a question with its gold, the cited messages and what a search of the chat finds, for a blind reading.
+
+    docs/readings.md says how a question is read and how a reading is recorded.
+    """
+    from beam_claims.sheets import load_chat, load_sheet, load_sheet_question, render_question
+
+    if sheet:
+        item = load_sheet(sheet, question)
+        messages = load_chat(folder, item.conversation)[0]
+    else:
+        item, messages = load_sheet_question(folder, question)
+    print(render_question(item, messages, find or (), user_side=user_side), end="")
+
+
+def data_plant(
+    folders: Annotated[list[Path], typer.Argument(help="Folders with the chats of the questions that are read.")],
+    out: Annotated[Path, typer.Option(help="The sheet's new folder.")],
+    key: Annotated[Path, typer.Option(help="The key's file, outside that folder.")],
+    seed: Annotated[int, typer.Option(help="Which questions and defects; keep it from the readers.")],
+    count: Annotated[int, typer.Option(min=20, help="Questions on the sheet.")] = 60,
+) -> None:
+    """Plant defects of each kind into copies of questions that were right, mixed with untouched ones, for readers."""
+    from beam_claims.planting import plant, write_sheet
+
+    items, entries = plant(folders, count, seed)
+    write_sheet(folders, out, key, items, entries)
+    print(f"{len(items)} questions in {out}: read sheet.md, fill in readings.csv. The key is {key}.")
+
+
+def data_readers(
+    answers: Annotated[list[Path], typer.Argument(help="Filled-in readings.csv of a blind sheet, a file per reader.")],
+    key: Annotated[Path, typer.Option(help="The key that `beamlib data plant` wrote.")],
+    as_json: Json = False,
+) -> None:
+    """Score readers of a blind sheet: sensitivity and specificity by kind of defect."""
+    from beam_claims.planting import render_scores, score_readers
+
+    scores = score_readers(answers, key)
+    print(to_json([own.model_dump() for own in scores], indent=2) if as_json else render_scores(scores))
 
 
 def claims(
@@ -134,3 +184,6 @@ def add_to(app: typer.Typer, data: typer.Typer) -> None:
     data.command("appendix")(data_appendix)
     data.command("errata")(data_errata)
     data.command("readings")(data_readings)
+    data.command("read")(data_read)
+    data.command("plant")(data_plant)
+    data.command("readers")(data_readers)

@@ -33,7 +33,7 @@ from beam_generate.read_facts import (
     without_dates,
 )
 from beamlib.data.conversations import SIZES, Message, Probe, Treatment
-from beamlib.data.errata import Detector, Erratum, known_defects, load_errata
+from beamlib.data.errata import DefectKind, Detector, Erratum, known_defects, load_errata
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load, load_questions
 from beamlib.data.sources import CHAT, CUT_CHAT, Source, plan_folders, present, scan
@@ -442,6 +442,8 @@ def errata_page(verdicts: Path | None = None) -> str:
         version=errata.version,
         entries=errata.entries,
         summary=_summary(errata.entries),
+        kinds=_kinds(errata.entries),
+        tiers=list(SIZES),
         readings=errata.readings,
         detectors=ABOUT,
         verdicts=verdicts.name if verdicts else "",
@@ -453,10 +455,16 @@ def _summary(entries: Sequence[Erratum]) -> list[list[object]]:
     rows: list[list[object]] = []
     for size in SIZES:
         own = [entry for entry in entries if entry.question_id.startswith(f"{size}-")]
-        kinds = Counter(entry.kind for entry in own)
-        spoilt = sum(entry.spoils_score for entry in own)
-        rows.append([size, len(own), kinds["answer"], kinds["rubric"], kinds["evidence"], spoilt])
+        thresholds = Counter(entry.threshold for entry in own)
+        corrected = sum(bool(entry.corrected) for entry in own)
+        rows.append([size, len(own), thresholds["beyond doubt"], corrected, thresholds["strict"], thresholds[None]])
     return rows
+
+
+def _kinds(entries: Sequence[Erratum]) -> list[list[object]]:
+    """Count entries that spoil the score beyond doubt, by kind and tier."""
+    counts = Counter((entry.kind, entry.question_id.partition("-")[0]) for entry in entries if entry.spoils_score)
+    return [[kind, *(counts[kind, size] for size in SIZES)] for kind in get_args(DefectKind) if kind != "citation"]
 
 
 VERDICT_COLUMNS = ("source", "run", "tier", "probe", "kind", "published")
@@ -477,7 +485,7 @@ def published_effect(path: Path) -> pd.DataFrame:
         raise UserError(f"{path}: the column '{missing[0]}' is missing; the columns are {', '.join(VERDICT_COLUMNS)}.")
     entries = load_errata().entries
     spoilt = {entry.question_id for entry in entries if entry.spoils_score}
-    misled = spoilt | {entry.question_id for entry in entries if entry.kind == "answer"}
+    misled = spoilt | {entry.question_id for entry in entries if entry.part == "answer"}
     keys = ["tier", "source", "run"]
     questions = rows.drop_duplicates([*keys, "probe"]).dropna(subset=["published"])
     out = questions["probe"].isin(spoilt) | ((questions["kind"] == "votes") & questions["probe"].isin(misled))

@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import BaseModel
 
 from beamlib.data.conversations import ABILITIES, SIZES
-from beamlib.data.readings import Assessment, QuestionReading, ReadingKind, Threshold, assess
+from beamlib.data.errata import DefectKind, Threshold
+from beamlib.data.readings import Assessment, QuestionReading, assess
 from beamlib.report.table import markdown_table
 from beamlib.scoring.intervals import conversation_values, mean_interval
 
@@ -104,7 +105,7 @@ def report_readings(readings: Sequence[QuestionReading]) -> ReadingsReport:
             if (own := [one for one in drawn if one.tier == tier and ability in ("all", one.ability)])
             for threshold in get_args(Threshold)
         ],
-        kinds={kind: {name: kinds[kind, name] for name in get_args(Threshold)} for kind in get_args(ReadingKind)},
+        kinds={kind: {name: kinds[kind, name] for name in get_args(Threshold)} for kind in get_args(DefectKind)},
     )
 
 

@@ -134,7 +134,7 @@ class _Part:
         for key, answers in self.pending.items():
             with rehearsed_roster(self.parameters, key, expected) as (roster, calls):
                 judge_arms(answers, self.parameters, roster)
-            tally.add(calls)
+            tally.merge(calls)
         arms = tuple(arm.source_manifest.arm for arm in self.arms)
         return build_estimate(self.parameters, arms, tally, expected, conversations=len(self.pending))
 

@@ -182,7 +182,7 @@ def study(
     yes: Yes = False,
 ) -> None:
     """Vary K, filler, models and prompts; write the table and the figures of all runs of that name."""
-    from beam_meme.grid import DEFAULT, STUDY_FIGURES, Grid, run_grid, study_figure, study_frame, study_table
+    from beam_meme.grid import DEFAULT, Grid, run_grid, study_figures, study_frame, study_table
     from beamlib.commands.task_runs import TaskOptions
     from beamlib.files import make_folder
     from beamlib.llm.spending import set_spending_limit
@@ -209,8 +209,8 @@ def study(
         raise UserError(f"{folder}: no run {name}-* has scores; run the study without --draw.")
     table = study_table(frame)
     save_table(table, "interventions", make_folder(folder / "study"))
-    for figure, interventions in STUDY_FIGURES.items():
-        study_figure(frame, interventions).savefig(folder / "study" / f"{figure}.svg")
+    for name, figure in study_figures(frame).items():
+        figure.savefig(folder / "study" / f"{name}.svg")
     print(table.to_text())
 
 

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 from pydantic import ValidationError
 
 from beam_memories.loopback import Loopback
-from beam_memories.memory_process import TAIL, Ended, Greeting, MemoryProcess, Reply, refusal, shown
+from beam_memories.memory_process import TAIL, Greeting, MemoryProcess, Reply, refusal, shown
 from beam_memories.own_process import CONVERSATION, GRACE, PROTOCOL
 from beam_memories.programs import batches, identify_memory, program
 from beamlib.data.conversations import Conversation
@@ -27,7 +27,7 @@ from beamlib.llm.endpoints import ModelsFile
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import RetrievedContext
 from beamlib.memory.declared import kind_of
-from beamlib.params import listed_memories, told_name, with_name
+from beamlib.memory.targets import label_of, listed_memories, with_label
 from beamlib.run import Run
 from beamlib.settings import PLAIN_NAME
 from beamlib.text import WORDS, TokenCounter
@@ -92,7 +92,7 @@ def available_memories(memory: str, seconds: float, models: ModelsFile | None = 
             called = None
             if kind_of(target).outside or not kind_of(target).name:
                 called = check_own_memory(target, seconds, models)
-            available.append(with_name(target, told_name(memory) or called))
+            available.append(with_label(target, label_of(memory) or called))
         except UserError as error:
             errors.append(error)
     if errors and alone and not available:
@@ -317,12 +317,11 @@ class OwnMemory:
 
     def _exchange(self, request: dict[str, Any], seconds: float, kind: type[_Answer]) -> _Answer:
         assert self._process is not None
+        exchange = run(self._process.exchange(request, seconds, self._seconds))
+        self._raise_failure()
         try:
-            line = run(self._process.exchange(request, seconds, self._seconds))
-            self._raise_failure()
-            reply = kind.model_validate_json(line)
-        except Ended as error:
-            self._raise_failure()
+            reply = kind.model_validate_json(exchange.received())
+        except ModelError as error:
             self._discard()
             raise ModelError(f"{self.name}: {request['method']}: {error}", error.outcome) from None
         except ValidationError as error:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,8 +16,8 @@ from beam_memories import keeper
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.files import sha256, sha256_of_file, to_json
-from beamlib.memory.declared import kind_of, named_memories
-from beamlib.params import OWN_MEMORY, PROCESS, listed_memories, told_name, with_name
+from beamlib.memory.declared import kind_of
+from beamlib.memory.targets import PROCESS, class_of, program_of
 from beamlib.places import ROOT
 
 HOST = Path(__file__).parent / "adapters" / "host.py"
@@ -60,8 +58,6 @@ def adapter_identity(name: str) -> dict[str, Any]:
     return description
 
 
-_EXAMPLE = "process:mine:./mine.pl"
-
 _MOST_MESSAGES, _MOST_CHARACTERS = 100, 1 << 20
 """Of one `ingest`, where a program is told a conversation; a single pair may be longer."""
 
@@ -83,47 +79,12 @@ def program(target: str) -> Program:
     if kind_of(target).outside:
         return Program(target, [*begin, *adapter_command(target)], adapter=True)
     if target.startswith(PROCESS):
-        _, name, command = target.split(":", 2)
-        return Program(name, [*begin, *_words(command)])
-    path, name = _parts(target)
+        name, words = program_of(target)
+        return Program(name, [*begin, *words])
+    path, name = class_of(target)
     # -P: no module of the user's folder shadows another; -B: no bytecode is written to the user's folder.
     begin = [sys.executable, "-P", "-B", "-u", "-m", "beam_memories.own_process", str(path), name]
     return Program(name, begin, whole=True, kept=False)
-
-
-def memory_place(given: str) -> str:
-    """Make the paths in a memory's name absolute: its file, or all words of a command that name files."""
-    names = [name.strip() for name in given.split(",")]
-    if {"", *named_memories()}.issuperset(names):
-        return ",".join(dict.fromkeys(filter(None, names)))
-    if not re.fullmatch(OWN_MEMORY, given) and PROCESS in given[: len(PROCESS)]:
-        raise UserError(f"--memory: {given!r:.200} is not of the form process:NAME:COMMAND, for example {_EXAMPLE}.")
-    if not given.startswith(PROCESS):
-        file = Path(given.rpartition(":")[0])
-        target = given if file.is_file() else listed_memories(given)[0]  # a path may have an = of its own
-        return with_name(str(Path(target).absolute()), told_name(given) if target != given else None)
-    kind, name, command = given.split(":", 2)
-    words = [str(Path(word).absolute()) if Path(word).is_file() else word for word in _words(command)]
-    return f"{kind}:{name}:{shlex.join(words)}"
-
-
-def _words(command: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UserError(f"--memory: the command {command!r} cannot be read ({error}); correct its quotes.") from None
-    if not words:
-        raise UserError(f"--memory: process:NAME:COMMAND has no command; give one, for example {_EXAMPLE}.")
-    return words
-
-
-def _parts(target: str) -> tuple[Path, str]:
-    file, colon, name = target.rpartition(":")
-    if not colon or not file.endswith(".py") or not name.isidentifier():
-        raise UserError(f"own memory: {target!r} is not of the form file.py:Class, for example mine.py:Newest.")
-    if not Path(file).is_file():
-        raise UserError(f"own memory: the file {file} does not exist; give its path, for example ./mine.py:{name}.")
-    return Path(file), name
 
 
 def identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
@@ -136,10 +97,10 @@ def identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
         identity = adapter_identity(target)
         return sha256(to_json(identity)), tuple(identity["notes"])
     if target.startswith(PROCESS):
-        words = _words(target.split(":", 2)[2])
+        _, words = program_of(target)
         hashes = [[word, sha256_of_file(Path(word)) if Path(word).is_file() else ""] for word in words]
         return sha256(to_json(hashes)), ()
-    return sha256_of_file(_parts(target)[0]), ()
+    return sha256_of_file(class_of(target)[0]), ()
 
 
 def batches(conversation: Conversation) -> Iterator[list[dict[str, Any]]]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from beam_generate.of_run import GenerationOfRun, config_of
 from beam_memories.own_memory import available_memories
-from beam_memories.programs import memory_place
 from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run
 from beamlib.commands.costs import Estimate
 from beamlib.commands.estimate import save_estimate
@@ -25,7 +24,8 @@ from beamlib.llm.endpoints import MODELS, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
 from beamlib.memory.outside import spread_k
-from beamlib.params import GENERATED, RunParameters, listed_memories, load_parameters, preset_values
+from beamlib.memory.targets import absolute_target, listed_memories
+from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
 from beamlib.run import Run
@@ -201,7 +201,7 @@ def _places(job: MainJob, place: Path) -> dict[str, str]:
         raise UserError("--backbones: name the models file that holds them with --models.")
     usual = models if "authors" in preset else ""  # who else serves the models serves the authors
     return {
-        "own_memory": memory_place(job.memory),
+        "own_memory": absolute_target(job.memory),
         "prompts": str(job.prompts.absolute()) if job.prompts else "",
         "preset": job.preset,
         "models": in_root(models),

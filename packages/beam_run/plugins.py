@@ -53,12 +53,6 @@ def _identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
     return identify_memory(target)
 
 
-def _memory_place(given: str) -> str:
-    from beam_memories.programs import memory_place
-
-    return memory_place(given)
-
-
 def _available_memories(memory: str, seconds: float, models: ModelsFile | None = None, *, alone: bool = True) -> str:
     from beam_memories.own_memory import available_memories
 
@@ -85,7 +79,6 @@ def register_packages() -> None:
             authors=_authors,
             judge_error=_judge_error,
             open_memory=_open_memory,
-            memory_place=_memory_place,
             available_memories=_available_memories,
             identify_memory=_identify_memory,
             name_memory=_name_memory,

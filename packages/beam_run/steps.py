@@ -40,7 +40,7 @@ from beamlib.evaluate.task import refuse_unscored
 from beamlib.files import temporary_folder
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
-from beamlib.params import RunParameters, only_named
+from beamlib.params import RunParameters
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
 from beamlib.run import PUBLISHED, Run
@@ -84,8 +84,6 @@ def _announce(job: MainJob, planned: RunPlan) -> None:
     if planned.runs[0].generation.authors and not planned.generated:
         where = planned.runs[0].data
         console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
-    if not only_named(planned.runs[0].own_memory):
-        console.print("     the estimate does not include calls of your own memory; --max-cost bounds them")
     for line in preflight(PARAMS):
         console.print(f"     parameters {line}", style="dim")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from beamlib.errors import UserError
+from beamlib.files import sha256, to_json
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.chat_turns import ChatTurn
 from beamlib.llm.client import EndpointModel
@@ -116,8 +117,11 @@ def test_a_refused_optional_part_is_left_out_for_the_role_said_once_and_stays_in
         replayed = attempt_all(
             StoredModel(client, store, "replay", role="reader", conversation="1", command="again"), asked
         )
+        digests = {call.sent for call in store.calls()}
         store.close()
         assert len(server.requests) == count
+    assert digests and digests <= {sha256(to_json(request.body)) for request in server.requests}
+    assert not digests & {sha256(to_json(body)) for body in configured}, "what was sent is not what the key is of"
     assert [reply.text for reply in replies if isinstance(reply, Completion)] == ["Tea."] * 12 and replayed == replies
     assert [client.request(prompt) for prompt in asked] == configured, "the key's request is the configured one"
     assert count <= 12 + 2, "only requests that were on the way are refused too"

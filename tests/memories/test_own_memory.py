@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from beam_memories.own_memory import OwnMemory, available_memories, check_own_memory
-from beam_memories.programs import memory_place
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
@@ -20,6 +19,7 @@ from beamlib.evaluate.arms import Arm, experiments, own_arm
 from beamlib.evaluate.run import BEAM, evaluate, evaluate_experiment
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
+from beamlib.memory.targets import absolute_target
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS
 from beamlib.report.results import results
@@ -127,8 +127,8 @@ def test_a_path_with_an_equals_sign_is_a_path(file: Path, monkeypatch: pytest.Mo
     folder.mkdir()
     file.rename(folder / "mine.py")
     monkeypatch.chdir(file.parent)
-    assert memory_place("a=b/mine.py:Newest") == f"{folder}/mine.py:Newest"
-    assert memory_place("tidy=a=b/mine.py:Newest") == f"tidy={folder}/mine.py:Newest"
+    assert absolute_target("a=b/mine.py:Newest") == f"{folder}/mine.py:Newest"
+    assert absolute_target("tidy=a=b/mine.py:Newest") == f"tidy={folder}/mine.py:Newest"
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beam_memories.own_memory import OwnMemory, check_own_memory, open_memory
-from beam_memories.programs import batches, identify_memory, memory_place
+from beam_memories.programs import batches, identify_memory
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
@@ -22,6 +22,7 @@ from beamlib.evaluate.run import evaluate
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError
 from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
+from beamlib.memory.targets import absolute_target
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import at_once
 from beamlib.run import Run
@@ -69,7 +70,7 @@ def example(repo_root: Path) -> Loaded:
 
 def parameters(folder: Path, root: Path, target: str, **more: object) -> RunParameters:
     given = {"data": str(root / "beamlib/data/example"), "run": str(folder / "run"), "workers": 1, **more}
-    return load_parameters(root / "params/100k.yaml", own_memory=memory_place(target), **given)
+    return load_parameters(root / "params/100k.yaml", own_memory=absolute_target(target), **given)
 
 
 def own(chosen: RunParameters) -> list[Arm]:
@@ -150,13 +151,13 @@ def test_what_it_says_is_not_taken_on_trust(tmp_path: Path, example: Loaded, dee
 @pytest.mark.parametrize("given", ["process:mine", "process::ls", "process:a b:ls", "process:../x:ls", "process:mine:"])
 def test_a_command_without_name_or_words_is_one_sentence(given: str) -> None:
     with pytest.raises(UserError, match="process:NAME:COMMAND"):
-        memory_place(given)
+        absolute_target(given)
 
 
 def test_a_command_is_known_by_the_files_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     script(tmp_path, PLAIN)
-    target = memory_place("process:mine:python3 memory.py --k 5")
+    target = absolute_target("process:mine:python3 memory.py --k 5")
     assert target == f"process:mine:python3 {tmp_path / 'memory.py'} --k 5"
     before = identify_memory(target)
     script(tmp_path, PLAIN + "\n")
