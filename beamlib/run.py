@@ -21,6 +21,7 @@ from beamlib.llm.prompts import Prompts
 from beamlib.memory.declared import memories
 from beamlib.params import FIELDS, OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import ROOT, from_root
+from beamlib.plugins import plugins
 from beamlib.text import TokenCounter, shell_command, token_counter
 
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
@@ -66,6 +67,7 @@ class Run(RunParameters):
     _endpoints: dict[str, Endpoint] = PrivateAttr(default_factory=dict)
     _usual: RunParameters = PrivateAttr()
     _usual_models: ModelsFile | None = PrivateAttr(None)
+    _identities: dict[str, tuple[str, tuple[str, ...]]] = PrivateAttr(default_factory=dict)
 
     @classmethod
     def of(cls, parameters: RunParameters, models: ModelsFile | None = None) -> Run:
@@ -140,6 +142,12 @@ class Run(RunParameters):
     @property
     def usual_models(self) -> ModelsFile | None:
         return self._usual_models
+
+    def identity_of(self, target: str) -> tuple[str, tuple[str, ...]]:
+        """The hash of the code of a memory from outside, as it was when it was first asked for, and notes on it."""
+        if target not in self._identities:
+            self._identities[target] = plugins().identify_memory(target)
+        return self._identities[target]
 
     @property
     def counter(self) -> TokenCounter:

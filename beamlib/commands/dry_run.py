@@ -62,6 +62,9 @@ EXPECTED: Mapping[str, tuple[int, str]] = {
     "wiki_compile": (400, "pages, as calls of tools"),
     "file_memory_recall": (60, "the call that reads the file, then nothing more"),
     "wiki_choose": (30, "a few names of pages"),
+    "readagent_page": (3, "a number"),
+    "readagent_gist": (130, "a page of up to 600 words in about a sixth of them, as its paper reports"),
+    "readagent_lookup": (12, "a list of numbers"),
 }
 """Expected output tokens of a step before twenty of its replies are stored, and where the number comes from."""
 
@@ -73,6 +76,7 @@ _PADDED: Mapping[str, tuple[str, str]] = {
     "answer_full_released": ("context", " "),
     "answer_turns": ("context", " "),
     "scratchpad_notes": ("pair", "\n- "),
+    "readagent_gist": ("page", " "),
 }
 """Steps whose replies are part of later prompts: the variable whose text pads them, and the separator."""
 

@@ -23,7 +23,7 @@ Threshold = Literal["beyond doubt", "strict"]
 """How sure it is that a defect spoils the score: `errata: drop` leaves out the first, `strict` both."""
 Detector = Literal[
     "interval", "reference_rubric", "foreign_rubric", "figure_not_cited", "date_not_said", "one_source", "order",
-    "only_n_items", "shared_reference", "twin_rubric", "similar_question",
+    "only_n_items", "shared_reference", "twin_rubric", "similar_question", "universal_failure",
 ]  # fmt: skip
 """The checks of `beam_claims.defects`; an erratum names those that show it."""
 ERRATA_FILE = Path(__file__).with_name("errata.json")
@@ -140,15 +140,9 @@ def flagged_probes(probes: Sequence[Probe]) -> tuple[str, ...]:
 
 
 def spoilt_probes(probes: Sequence[Probe], mode: ErrataMode = "drop") -> frozenset[str]:
-    """Return the ids of the probes that a mode of `errata` leaves out; none and flag leave out none.
-
-    `strict` leaves out what the readings doubt as well, listed or not.
-    """
-    if mode == "strict":
-        from beamlib.data.readings import doubted_probes  # here, because nothing else that runs needs the readings
-
-        return doubted_probes(probes) | {entry.question_id for entry in known_defects(probes) if entry.threshold}
-    spoilt = [entry for entry in known_defects(probes) if entry.spoils_score and mode in ("drop", "correct")]
+    """Return the ids of the listed probes that a mode of `errata` leaves out; none and flag leave out none."""
+    entries = known_defects(probes) if mode in ("drop", "strict", "correct") else ()
+    spoilt = [entry for entry in entries if entry.spoils_score or (mode == "strict" and entry.threshold)]
     return frozenset(entry.question_id for entry in spoilt if not (mode == "correct" and entry.corrected))
 
 

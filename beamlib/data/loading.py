@@ -77,7 +77,12 @@ def load(source: Source, treatment: Treatment = PAPER_TREATMENT) -> Loaded:
     )
     probes, gold = parse_questions(parts.questions, source.id, parser.ids, parts.questions_log)
     flagged = () if treatment.errata == "none" else flagged_probes(probes)
-    if spoilt := spoilt_probes(probes, treatment.errata):
+    spoilt = spoilt_probes(probes, treatment.errata)
+    if treatment.errata == "strict":
+        from beamlib.data.readings import doubted_probes  # here, because no other mode needs the readings
+
+        spoilt |= doubted_probes(probes)
+    if spoilt:
         probes = tuple(probe for probe in probes if probe.id not in spoilt)
         gold = {probe.id: gold[probe.id] for probe in probes}
     if treatment.errata == "correct":

@@ -24,6 +24,7 @@ from beamlib.errors import UserError
 from beamlib.files import read_text, sha256
 
 READINGS_FILE = Path(__file__).with_name("readings.csv")
+PLANTED_FILE = Path(__file__).with_name("planted.csv")
 
 Selection = Literal["census", "random", "detector", "universal-failure", "disagreement", "listed"]
 """Why a question was read. Shares come from `census` and `random` alone: the others look where defects are likely (of
@@ -87,6 +88,29 @@ class QuestionReading(BaseModel):
         return self.selection in ("census", "random") and self.protocol == "blind"
 
 
+class PlantedReading(BaseModel):
+    """A line of `planted.csv`: what a reader said of an item of a blind sheet, and what the item was.
+
+    Attributes:
+        question: The released question that the item is a copy of.
+        role: `planted`: a defect was planted in a question that was right. `control`: untouched, and right by every
+            reader before. `unread`: untouched, and nobody knows.
+        plant: Which defect, such as "stale value"; empty if none.
+        kind: The kind of that defect.
+        named: The kind that the reader named.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reader: str = Field(pattern=r"^[A-Za-z0-9_-]+$")
+    question: str
+    role: Literal["planted", "control", "unread"]
+    plant: str = ""
+    kind: Annotated[DefectKind | None, BeforeValidator(lambda value: value or None)] = None
+    verdict: Verdict
+    named: Annotated[DefectKind | None, BeforeValidator(lambda value: value or None)] = None
+
+
 @dataclass(frozen=True)
 class Assessment:
     """What the readings of one question say together.
@@ -111,6 +135,12 @@ class Assessment:
     @property
     def conversation(self) -> str:
         return self.question.rpartition("-")[0]
+
+
+@cache
+def load_planted() -> tuple[PlantedReading, ...]:
+    """Load what readers said of blind sheets with planted defects."""
+    return tuple(map(PlantedReading.model_validate, csv.DictReader(io.StringIO(read_text(PLANTED_FILE)))))
 
 
 @cache

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from beamlib.data.conversations import Conversation, Probe
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.arms import OF_ARMS, Arm
 from beamlib.evaluate.ingest_cache import read_shared
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
 from beamlib.memory import Memory
@@ -51,7 +51,7 @@ def given_to(
     as_turns: bool = False,
 ) -> Given:
     """What the memory of an arm is built of."""
-    of_arm = {name: value for name in ("retriever", "k") if (value := getattr(arm, name)) is not None}
+    of_arm = {name: value for name in OF_ARMS if (value := getattr(arm, name)) is not None}
     return Given(
         parameters, roster, parameters.counter, of_arm, arm.without, arm.target, evidence or {}, as_turns,
         parameters.flags, arm,
@@ -230,19 +230,20 @@ def ask_arm(
 
 
 def _answer(asked: Asked, reply: Completion | ModelError | None, counter: TokenCounter) -> Answer:
-    record = {"probe_id": asked.probe.id, "conversation_id": asked.probe.conversation_id}
+    record: dict[str, Any] = {"probe_id": asked.probe.id, "conversation_id": asked.probe.conversation_id}
     if reply is None:
         return Answer.model_validate({**record, "unscored": asked.failure, "transient": asked.transient})
-    if isinstance(reply, ModelError):
-        return Answer.model_validate({**record, "unscored": reply.reason, "transient": reply.resent})
+    failure = reply if isinstance(reply, ModelError) else None
+    context = asked.recollection
     return Answer(
-        probe_id=asked.probe.id,
-        conversation_id=asked.probe.conversation_id,
-        text=reply.text,
-        message_ids=asked.recollection.message_ids,
-        parts=dict(asked.recollection.parts),
+        **record,
+        text=None if isinstance(reply, ModelError) else reply.text,
+        unscored=failure.reason if failure else None,
+        transient=failure is not None and failure.resent,
+        message_ids=context.message_ids,
+        parts=dict(context.parts),
         partial_ids=asked.partial_ids,
-        cuts=asked.recollection.cuts,
-        context_tokens=counter.count(asked.recollection.context),
-        gaps=asked.recollection.gaps,
+        cuts=context.cuts,
+        context_tokens=counter.count(context.context),
+        gaps=context.gaps,
     )

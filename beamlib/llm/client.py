@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import tenacity
 
 from beamlib.errors import UserError
-from beamlib.files import parse_json, to_json
+from beamlib.files import parse_json, sha256, to_json
 from beamlib.llm.endpoints import UNLIMITED_TOKENS, Endpoint
 from beamlib.llm.faults import Asker, RefusedField, RetryableError, error_text, excerpt, field_error, status_error
 from beamlib.llm.keys import read_key, without_key
@@ -222,7 +222,8 @@ class EndpointModel:
             if stopping():
                 raise UserError("interrupted before this call was sent; run the same command again to continue.")
             # Rendered after the wait: thousands of calls may queue, each with a long text.
-            body = _without(self.request(call.prompt), reception.refused, rename_limits=True)
+            request = self.request(call.prompt)
+            body = _without(request, reception.refused, rename_limits=True)
             try:
                 reply = await self._post(call, body)
             except RefusedField as refusal:
@@ -240,7 +241,7 @@ class EndpointModel:
             else:
                 if call.term == terms.number:
                     self._enter_reply(call, reply)
-                return reply
+                return reply if body == request else replace(reply, sent=sha256(to_json(body)))
 
     def _end(self, call: Call, error: UserError) -> NoReturn:
         """End the run: no call of this term can be answered."""
@@ -394,7 +395,7 @@ class EndpointModel:
             shown = excerpt(text[:2_000], self._key) or "nothing"
             raise RetryableError(f"the answer is not JSON{kind}: {shown}", structural=True) from None
         body = body if isinstance(body, dict) else {}
-        error = body.get("error") or (_first(body.get("choices")) or {}).get("error")
+        error = body.get("error") or (_choice(body.get("choices")) or {}).get("error")
         code = error.get("code") if isinstance(error, dict) else None
         if str(code).isdecimal() and 400 <= int(str(code)[:4]) < 600:
             text = self._text(json.dumps({"error": error}).encode())
@@ -409,7 +410,7 @@ class EndpointModel:
     def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
         """Read the text of a completion. What is there counts, whatever reason to end it names but these kinds."""
         body = self._json(call, response.content, request)
-        choice = _first(body.get("choices"))
+        choice = _choice(body.get("choices"))
         if choice is None:
             raise self._nothing(response.content, "choices")
         usage, reason = read_usage(body.get("usage")), choice.get("finish_reason")
@@ -531,8 +532,16 @@ def _content_parts(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
-def _first(choices: object) -> dict[str, Any] | None:
-    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+def _first(items: object) -> dict[str, Any] | None:
+    return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else None
+
+
+def _choice(choices: object) -> dict[str, Any] | None:
+    """Return the choice of the lowest index, whatever the order; without indexes it is the first."""
+    if not isinstance(choices, list) or not any(isinstance(choice, dict) for choice in choices):
+        return None
+    given = [choice for choice in choices if isinstance(choice, dict)]
+    return min(given, key=lambda choice: choice["index"] if type(choice.get("index")) is int else 0)
 
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from beamlib.errors import UserError
 from beamlib.files import read_jsonl, to_json
-from beamlib.llm.basis import Basis, basis_of
 from beamlib.llm.call_store import CallStore, StoredCall
+from beamlib.llm.exchange import Basis, basis_of
 
 ASKED = tuple(name for name, basis in basis_of(StoredCall).items() if basis is Basis.COMPUTED)
 """The fields of a call that follow from the request and from who sends it."""
@@ -23,11 +23,10 @@ _ENDING = ".asked"
 
 
 class Asked(BaseModel):
-    """One request of a replay: its key, the fields of a call that follow from it, and the characters of its body."""
+    """One request of a replay: the fields of a call that follow from it, and the characters of its body."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    key: str
     fields: dict[str, Any]
     characters: int
     stored: bool
@@ -62,6 +61,7 @@ class Verification(BaseModel):
         missing: What was asked and is not stored, in words.
         contradicted: Stored calls that say of themselves what their request does not say, in words.
         surplus: Calls that nothing asked for.
+        altered: Calls that were sent otherwise than asked, because the server refused a field.
         characters: Of the requests whose calls are stored.
         input_tokens: Of the same calls, as the records have them.
         used: Role, model and address of the calls that were asked for.
@@ -71,6 +71,7 @@ class Verification(BaseModel):
     missing: list[str] = []
     contradicted: list[str] = []
     surplus: dict[str, int] = {}
+    altered: dict[str, int] = {}
     characters: dict[str, int] = {}
     input_tokens: dict[str, int] = {}
     used: set[tuple[str, str, str]] = set()
@@ -83,17 +84,17 @@ def verify_calls(stores: Iterable[Path]) -> Verification:
     for path in stores:
         requests: dict[str, list[Asked]] = {}
         for asked in asked_of(path):
-            requests.setdefault(asked.key, []).append(asked)
+            requests.setdefault(asked.fields["key"], []).append(asked)
             if not asked.stored:
                 fields = asked.fields
                 found.missing.append(f"conversation {fields['conversation']}, step {fields['step']}, {fields['about']}")
         with CallStore(path, read_only=True) as store:
-            for key, call in store.calls():
-                _verify_call(found, key, call, requests.get(key, []))
+            for call in store.calls():
+                _verify_call(found, call, requests.get(call.key, []))
     return found
 
 
-def _verify_call(found: Verification, key: str, call: StoredCall, requests: list[Asked]) -> None:
+def _verify_call(found: Verification, call: StoredCall, requests: list[Asked]) -> None:
     if not requests:
         found.surplus[call.model] = found.surplus.get(call.model, 0) + 1
         return
@@ -102,11 +103,13 @@ def _verify_call(found: Verification, key: str, call: StoredCall, requests: list
         asked = requests[0].fields
         name = next(name for name in ASKED if stated[name] != asked[name])
         found.contradicted.append(
-            f"the call {key[:12]} of {call.conversation}: field '{name}' is {stated[name]!r:.80}, and the replay asks "
-            f"for it as {asked[name]!r:.80}"
+            f"the call {call.key[:12]} of {call.conversation}: field '{name}' is {stated[name]!r:.80}, and the replay "
+            f"asks for it as {asked[name]!r:.80}"
         )
     found.used.add((call.role, call.model, call.base_url))
     found.steps.add(call.step)
+    if call.sent:
+        found.altered[call.model] = found.altered.get(call.model, 0) + 1
     for sums, value in ((found.characters, requests[0].characters), (found.input_tokens, call.input_tokens)):
         sums[call.model] = sums.get(call.model, 0) + value
 

@@ -8,6 +8,7 @@ number of retrieved pairs, every ablation and every retriever: `Light.variant` b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import PurePath
@@ -42,6 +43,7 @@ from beamlib.memory.scratchpad import (
     scratchpad_passages,
 )
 from beamlib.retrieval import Encoders, dense_encoder
+from beamlib.settings import FaissIndex
 from beamlib.text import TOKEN_COUNTER, WORDS, TokenCounter, token_counter
 
 
@@ -129,7 +131,8 @@ class LightSettings(LightParameters):
     `filter` is `chunkwise` (the paper: a call per chunk and question) or `batched` (a call per question about all
     chunks, see `relevant_in_batches`).
 
-    `encoder` is the model of the chunker and of the retriever `dense`, `splade` that of the retriever `splade` (see
+    `encoder` is the model of the chunker and, unless `index_encoder` names another (Table 11), of the retriever
+    `dense`, which searches by `faiss_index` (Table 12). `splade` is the model of the retriever `splade` (see
     `beamlib.retrieval.Encoders`). All tokens are counted by `token_counter`.
 
     `released` switches on behaviours of the released code, by the names in `released_memory.LIGHT_FLAGS`:
@@ -157,6 +160,8 @@ class LightSettings(LightParameters):
     reader_window: int = 131_072
     reserve_tokens: int = Field(RESERVE_TOKENS, ge=0)
     encoder: str = _ENCODERS.dense
+    index_encoder: str = ""
+    faiss_index: FaissIndex = "flat"
     splade: str = _ENCODERS.splade
     token_counter: str = TOKEN_COUNTER
     released: frozenset[str] = frozenset()
@@ -170,12 +175,17 @@ class LightSettings(LightParameters):
 
     def model_post_init(self, _: object) -> None:
         rest = 1 - self.episodic_share
-        least = self.context_tokens * min(self.episodic_share / self.k, self.working_share, rest - self.working_share)
+        others = min(self.working_share, rest - self.working_share)
+        share = min(self.episodic_share / self.k, others)
         target, threshold = self.scratchpad_target, self.scratchpad_threshold
         if self.working_share >= rest:
             _refuse("working_share", self.working_share, f"below {rest:g}")
-        if least < 2 * LEAST_TOKENS:
-            _refuse("reader_window", self.reader_window, f"larger for k={self.k}")
+        if self.context_tokens * share < 2 * LEAST_TOKENS:
+            window = self.reserve_tokens + math.ceil(2 * LEAST_TOKENS / share)
+            most = int(self.context_tokens * self.episodic_share / (2 * LEAST_TOKENS))
+            fitting = most > 0 and self.context_tokens * others >= 2 * LEAST_TOKENS
+            fits = f", or K at most {most}: --set k={most} --set budgets=[{most}]" if fitting else ""
+            _refuse("reader_window", self.reader_window, f"at least {window} for k={self.k}{fits}")
         if target < LEAST_TOKENS:
             _refuse("scratchpad_target", target, f"at least {LEAST_TOKENS}")
         if threshold <= target:
@@ -213,7 +223,7 @@ class LightSettings(LightParameters):
     @property
     def encoders(self) -> Encoders:
         """The models of the retrievers."""
-        return Encoders(self.encoder, self.splade)
+        return Encoders(self.index_encoder or self.encoder, self.splade, faiss_index=self.faiss_index)
 
     @property
     def name(self) -> str:
@@ -257,7 +267,7 @@ class Light(SharedReading):
     order = 30
     joins = "always"
     own_settings = LightParameters
-    uses = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
+    uses = ("retriever", "encoder", "splade", "faiss_index", "k", "reader_window", "token_counter")
     prompts = ("episodic_keys", "scratchpad_compress", "scratchpad_filter", "scratchpad_notes")
     roles = ("reader", "memory", "compressor")
     components = tuple(_SWITCHES.values())
@@ -282,8 +292,9 @@ class Light(SharedReading):
     @classmethod
     def settings_for(cls, given: Given) -> LightSettings:
         """Return the settings of an arm: `without` switches one component off."""
-        names = ("k", "retriever", "reader_window", "encoder", "splade", "token_counter")
+        names = ("k", "retriever", "reader_window", "splade", "token_counter", "faiss_index")
         own = {name: given[name] for name in (*names, *LightParameters.model_fields)}
+        own |= {"encoder": given.settings["encoder"], "index_encoder": given.of_arm.get("encoder", "")}
         switches = {switch: given.without != component for switch, component in _SWITCHES.items()}
         return LightSettings(**own, **switches, released=given.flags & LIGHT_FLAGS)
 

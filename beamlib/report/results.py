@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
@@ -24,7 +24,7 @@ from beamlib.report.table import Table
 from beamlib.report.tables import result_table, shown_averages
 from beamlib.run import TRIALS
 from beamlib.scoring.intervals import compare, interval_note
-from beamlib.scoring.measured import evidence_recall
+from beamlib.scoring.measured import Counting, evidence_recall
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import (
@@ -47,10 +47,6 @@ _ALL, _DROP = "none, flag", "drop"
 RECALL = "evidence recall: share of the cited messages shown whole in the context (no model, no judge)"
 NOTES = "scratchpad"
 """The part of a context that paraphrases messages. A note on a message is not the message."""
-
-Counting = Literal["whole", "partial", "noted"]
-"""Which messages count as recalled: those whose whole text is in the context; also those that it shows in part; also
-those that only a note paraphrases."""
 
 
 @dataclass(frozen=True)
@@ -280,8 +276,9 @@ def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], counting: C
         if recall is not None:
             size = answer.conversation_id.partition("-")[0]
             ability = gold[answer.probe_id].ability
-            value = recall if answer.unscored is None else float("nan")
-            rows.append((answer.probe_id, answer.conversation_id, size, ability, value, answer.unscored or ""))
+            reason = "" if answer.context_recorded else answer.unscored or ""
+            value = float("nan") if reason else recall
+            rows.append((answer.probe_id, answer.conversation_id, size, ability, value, reason))
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype({"score": float})
 
 

@@ -1,4 +1,4 @@
-"""`beamlib claims` and `beamlib data check`, `audit`, `errata`, `readings`, `read`, `plant` and `readers`."""
+"""`beamlib claims`, `reproduce`, and the `beamlib data` commands on claims, defects and readings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beamlib.files import to_json
 
 
 def data_audit(folder: Path, as_json: Json = False) -> None:
-    """Look for defective questions in FOLDER, with or without chats, by eleven detectors."""
+    """Look for defective questions in FOLDER, with or without chats, by twelve detectors."""
     from beam_claims.defects import audit_folder
 
     report = audit_folder(folder)
@@ -47,11 +47,22 @@ def data_readings(
 
     Shares by tier and ability have 95 % intervals over conversations, at two thresholds (docs/readings.md).
     """
-    from beam_claims.readings import report_readings
-    from beamlib.data.readings import READINGS_FILE, load_readings
+    from beam_field.readings import report_readings
+    from beamlib.data.readings import READINGS_FILE, load_planted, load_readings
 
-    report = report_readings(load_readings(file or READINGS_FILE))
+    report = report_readings(load_readings(file or READINGS_FILE), load_planted())
     print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+
+
+def data_detectors(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of conversations, with or without chats.")],
+    as_json: Json = False,
+) -> None:
+    """Show precision and recall of each detector by the readings, and what to expect of questions that nobody read."""
+    from beam_claims.screening import screen
+
+    result = screen(folders)
+    print(to_json(result.model_dump(mode="json"), indent=2) if as_json else result.render())
 
 
 def data_read(
@@ -97,10 +108,11 @@ def data_readers(
     key: Annotated[Path, typer.Option(help="The key that `beamlib data plant` wrote.")],
     as_json: Json = False,
 ) -> None:
-    """Score readers of a blind sheet: sensitivity and specificity by kind of defect."""
-    from beam_claims.planting import render_scores, score_readers
+    """Measure readers by a blind sheet: sensitivity and specificity by kind of defect."""
+    from beam_claims.planting import read_answers
+    from beam_field.readings import measure_readers, render_scores
 
-    scores = score_readers(answers, key)
+    scores = measure_readers(read_answers(answers, key))
     print(to_json([own.model_dump() for own in scores], indent=2) if as_json else render_scores(scores))
 
 
@@ -155,6 +167,7 @@ def add_to(app: typer.Typer, data: typer.Typer) -> None:
     data.command("audit")(data_audit)
     data.command("errata")(data_errata)
     data.command("readings")(data_readings)
+    data.command("detectors")(data_detectors)
     data.command("read")(data_read)
     data.command("plant")(data_plant)
     data.command("readers")(data_readers)

@@ -23,6 +23,8 @@ from jinja2 import Environment, PackageLoader
 from pydantic import BaseModel, Field
 from tqdm import tqdm
 
+from beam_field.defective import universal_failures
+from beam_field.sources import question_hash, released_questions
 from beam_generate.read_facts import (
     NUMBER_WORDS,
     Day,
@@ -259,6 +261,18 @@ def shared_reference(items: Iterable[AuditedQuestion]) -> Iterator[Suspicion]:
                 yield group[0].finding("shared_reference", what, *group[1:])
 
 
+def universal_failure(sheet: Sheet) -> Iterator[Suspicion]:
+    """A released question that every whole public run of its tier fails (at most a third of the score)."""
+    failed = universal_failures()
+    for item in sheet.items:
+        tier = item.probe.conversation_id.partition("-")[0]
+        released = released_questions().get(question_hash(tier, item.probe.question))
+        if released and released.probe_id in failed.index:
+            row = failed.loc[released.probe_id]
+            what = f"none of {row['runs']} public runs scores more than {row['best']:.2f}"
+            yield item.finding("universal_failure", what, messages=item.gold.evidence)
+
+
 IN_CONVERSATION: Sequence[Callable[[Sheet], Iterator[Suspicion]]] = (
     interval,
     reference_rubric,
@@ -270,6 +284,7 @@ IN_CONVERSATION: Sequence[Callable[[Sheet], Iterator[Suspicion]]] = (
     only_n_items,
     twin_rubric,
     similar_question,
+    universal_failure,
 )
 """All detectors but `shared_reference`. Only `figure_not_cited` and `date_not_said` need a chat."""
 
@@ -446,6 +461,7 @@ def errata_page(verdicts: Path | None = None) -> str:
         tiers=list(SIZES),
         readings=errata.readings,
         detectors=ABOUT,
+        failures=universal_failures(),
         verdicts=verdicts.name if verdicts else "",
         effect=_effect_rows(published_effect(verdicts)) if verdicts else [],
     )

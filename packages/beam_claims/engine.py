@@ -213,7 +213,8 @@ def compact_value(value: Any) -> str:
     return str(value)
 
 
-def _total_line(results: Sequence[ClaimResult]) -> str:
+def total_line(results: Sequence[ClaimResult]) -> str:
+    """Write how many claims there are and how many of each status."""
     counts = ", ".join(f"{count} {status}" for status, count in status_counts(results).items())
     return f"{len(results)} claims: {counts}."
 
@@ -245,9 +246,9 @@ def render_claims(results: Sequence[ClaimResult], width: int = 120) -> str:
     buffer = StringIO()
     console = Console(file=buffer, width=width, force_terminal=sys.stdout.isatty())
     console.print(table)
-    return f"{buffer.getvalue()}{_total_line(results)}"
+    return f"{buffer.getvalue()}{total_line(results)}"
 
 
 def markdown(results: Sequence[ClaimResult]) -> str:
     """Return the audit as a Markdown table with its totals."""
-    return markdown_table(_HEADINGS, [_cells(result) for result in results], footer=[_total_line(results)])
+    return markdown_table(_HEADINGS, [_cells(result) for result in results], footer=[total_line(results)])

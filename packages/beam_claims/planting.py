@@ -13,20 +13,18 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-from scipy.stats import binomtest
 
 from beam_claims.sheets import SheetQuestion, load_chat, render_question
 from beam_generate.read_facts import NUMBER_WORDS, Day, find_dates, find_numbers, stems
 from beamlib.data.conversations import Message
 from beamlib.data.errata import DefectKind, load_errata
-from beamlib.data.readings import QuestionReading, load_readings
+from beamlib.data.readings import PlantedReading, QuestionReading, Verdict, load_readings
 from beamlib.data.sources import scan
 from beamlib.errors import UserError
 from beamlib.files import read_text, to_json
-from beamlib.report.table import markdown_table
 
 Role = Literal["planted", "control", "unread"]
 SHEET, PAGES, ANSWERS = "sheet.json", "sheet.md", "readings.csv"
@@ -111,6 +109,11 @@ _MONTH_NAMES = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
+
+
+def _content(item: SheetQuestion) -> set[str]:
+    """Return the content stems of the rubric, without those that begin every nugget."""
+    return {stem for nugget in item.rubric for stem in stems(_STEM.sub("", nugget))}
 
 
 def _units(text: str) -> Iterator[tuple[float, str]]:
@@ -204,9 +207,9 @@ def another_rubric(item: SheetQuestion, chat: Chat, rng: random.Random) -> Sheet
     """Judge by the rubric of another question of the same ability and conversation."""
     if item.ability not in _FACTUAL:  # summaries overlap, and two instructions may share a rubric
         return None
-    words = set(stems(" ".join(item.rubric)))
+    words = _content(item)
     others = [other for other in chat.questions if other.ability == item.ability and other.item != item.item]
-    others = [other for other in others if len(words & set(stems(" ".join(other.rubric)))) < 0.3 * len(words)]
+    others = [other for other in others if len(words & _content(other)) < 0.3 * len(words)]
     if not others:
         return None
     return item.model_copy(update={name: getattr(others[0], name) for name in ("rubric", "reference")})
@@ -228,7 +231,7 @@ def exchanged_order(item: SheetQuestion, chat: Chat, rng: random.Random) -> Shee
 
 def wrong_citation(item: SheetQuestion, chat: Chat, rng: random.Random) -> SheetQuestion | None:
     """Cite messages that say nothing of it."""
-    terms = set(stems(" ".join(item.rubric)))
+    terms = _content(item)
     others = [message.id for message in chat.users if len(terms & set(stems(message.content))) <= len(terms) // 4]
     count = len(item.evidence)
     if not 1 <= count <= 3 or len(others) < count or item.ability in ("abstention", "event_ordering"):
@@ -352,96 +355,27 @@ def write_sheet(
     key.write_text(to_json([entry.model_dump(mode="json") for entry in entries], indent=1), encoding="utf-8")
 
 
-class ReaderScore(BaseModel):
-    """How one reader did on one kind: planted ones that were seen, and controls of which it was not said.
+def read_answers(answers: Sequence[Path], key: Path) -> list[PlantedReading]:
+    """Join filled-in sheets, a file per reader, with their key.
 
-    `sensitivity` and `specificity` have 95 % Wilson intervals; `named` are the planted ones of which the reader also
-    named the kind. A reader who calls a question doubtful has not called it spoiled.
-    """
-
-    reader: str
-    kind: str
-    planted: int
-    seen: int
-    named: int
-    controls: int
-    cleared: int
-    sensitivity: tuple[float, float, float] | None
-    specificity: tuple[float, float, float] | None
-
-
-def _share(hits: int, count: int) -> tuple[float, float, float] | None:
-    if not count:
-        return None
-    interval = binomtest(hits, count).proportion_ci(method="wilson")
-    return hits / count, float(interval.low), float(interval.high)
-
-
-def score_readers(answers: Sequence[Path], key: Path) -> list[ReaderScore]:
-    """Score filled-in sheets by their key: for each reader all kinds together, then each kind.
-
-    Wrong citations are seen where a reader says `citation` or `spoiled`, all else where a reader says `spoiled`. Raises
-    `UserError` for a key or a sheet that does not fit, a question without verdict included.
+    Raises `UserError` for a key or a sheet that does not fit, a question without verdict included.
     """
     try:
-        entries = {entry.item: entry for entry in _KEY.validate_json(read_text(key))}
+        entries = _KEY.validate_json(read_text(key))
     except ValidationError as error:
         raise UserError(f"{key}: {error.errors()[0]['msg']}; name the key that `beamlib data plant` wrote.") from None
-    scores = []
+    readings = []
     for path in answers:
-        rows = {row["item"]: row for row in csv.DictReader(read_text(path).splitlines())}
-        verdicts = ("right", "citation", "doubtful", "spoiled")
-        for item in entries:
-            if rows.get(item, {}).get("verdict") not in verdicts:
-                raise UserError(f"{path}: {item} has no verdict; use one of {', '.join(verdicts)}.")
-        planted = [entry for entry in entries.values() if entry.role == "planted"]
-        controls = [rows[entry.item] for entry in entries.values() if entry.role == "control"]
-        for kind in ("all", *sorted({entry.kind for entry in planted if entry.kind})):
-            own = [entry for entry in planted if kind in ("all", entry.kind)]
-            seen = [e for e in own if rows[e.item]["verdict"] in ("spoiled", *["citation"] * (e.kind == "citation"))]
-            cleared = [
-                row
-                for row in controls
-                if row["verdict"] not in ("spoiled", *["citation"] * (kind == "citation"))
-                or kind not in ("all", row["kind"])
-            ]
-            scores.append(
-                ReaderScore(
-                    reader=path.stem,
-                    kind=kind,
-                    planted=len(own),
-                    seen=len(seen),
-                    named=sum(rows[entry.item]["kind"] == entry.kind for entry in seen),
-                    controls=len(controls),
-                    cleared=len(cleared),
-                    sensitivity=_share(len(seen), len(own)),
-                    specificity=_share(len(cleared), len(controls)),
-                )
-            )
-    return scores
-
-
-def corrected_share(share: float, sensitivity: float, specificity: float) -> float | None:
-    """Return the share that readers of this sensitivity and specificity see as `share` (Rogan and Gladen, 1978).
-
-    None where they see no better than chance.
-    """
-    better = sensitivity + specificity - 1
-    return min(1.0, max(0.0, (share + specificity - 1) / better)) if better > 0 else None
-
-
-def render_scores(scores: Sequence[ReaderScore]) -> str:
-    """Write the scores as a Markdown table."""
-
-    def cell(share: tuple[float, float, float] | None) -> str:
-        return "none" if share is None else f"{share[0]:.2f} [{share[1]:.2f}, {share[2]:.2f}]"
-
-    rows = [
-        [
-            *(own.reader, own.kind, f"{own.seen} of {own.planted}", cell(own.sensitivity), str(own.named)),
-            *(f"{own.cleared} of {own.controls}", cell(own.specificity)),
-        ]
-        for own in scores
-    ]
-    header = ["reader", "kind", "seen", "sensitivity", "kind named", "controls cleared", "specificity"]
-    return markdown_table(header, rows, title="Planted defects, seen and named; 95 % Wilson intervals").strip()
+        rows = {row.get("item"): row for row in csv.DictReader(read_text(path).splitlines())}
+        for entry in entries:
+            row = rows.get(entry.item, {})
+            if not row.get("verdict"):
+                raise UserError(f"{path}: {entry.item} has no verdict; use one of {', '.join(get_args(Verdict))}.")
+            said = {"reader": path.stem, "verdict": row["verdict"], "named": row.get("kind")}
+            try:
+                readings.append(PlantedReading.model_validate(entry.model_dump(exclude={"item"}) | said))
+            except ValidationError as error:
+                problem = error.errors()[0]
+                where = f"{path}: {entry.item}: {problem['loc'][0]}"
+                raise UserError(f"{where}: {problem['msg']}; correct the line.") from None
+    return readings

@@ -27,7 +27,6 @@ from beam_field.sources import (
     published_scores,
 )
 from beamlib.data.conversations import SIZES
-from beamlib.data.errata import load_errata
 from beamlib.data.gold import ABILITIES
 from beamlib.evaluate.beam_records import MANIFEST, read_manifest, stored_judgements
 from beamlib.evaluate.imported import UNNAMED_PROMPT, Provenance
@@ -233,21 +232,6 @@ def only_printed() -> pd.DataFrame:
     order = ["order", "gold_in_answer_prompt", "score_percent"]
     rows = rows.sort_values(order, ascending=[True, True, False], kind="stable")
     return rows[columns].reset_index(drop=True)
-
-
-def errata_changes(systems: Sequence[FieldSystem]) -> pd.DataFrame:
-    """Return each system's average over all questions and without those that an erratum spoils (`drop`)."""
-    spoilt = {entry.question_id for entry in load_errata().entries if entry.spoils_score}
-    rows = []
-    for system in systems:
-        scores, run = system.scores(), system.source
-        kept = scores[~scores["probe_id"].isin(spoilt)]
-        means = (summarise(frame).set_index("ability")["mean"] for frame in (scores, kept))
-        both, drop = (float(own[AVERAGE]) for own in means)
-        facts = (run.tier, system.name, run.reader, run.judged_by, system.headline)
-        rows.append((*facts, both, drop, drop - both, len(scores) - len(kept), len(scores)))
-    columns = ["tier", "system", "reader", "judge", "protocol", "all", "drop", "change", "dropped", "n"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 @dataclass(frozen=True)

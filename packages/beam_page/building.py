@@ -150,6 +150,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "offline": any(arm.offline for arm in run.arms),
         "judged_offline": sorted({arm.series for arm in run.arms if arm.judged_offline and not arm.offline}),
         "judge_error": stated_error(),
+        "costs_rest_on": index["costs_rest_on"],
         "claimed": sorted({arm.series for arm in run.arms if arm.manifest and arm.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from beam_run.ending import conclude
+from beam_run.facts import facts
 from beam_run.measuring import evidence, measure
 from beam_run.plugins import register_packages
 from beamlib.commands.options import (
@@ -264,6 +265,9 @@ def frames(
     opened = beamlib.open_run(run, data or "", memorycode=memorycode or "", meme=meme or "")
     for file in opened.write(out):
         print(f"wrote {file}")
+
+
+app.command(rich_help_panel=RESULTS)(facts)
 
 
 @data_app.command("download")

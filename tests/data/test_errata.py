@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_claims.readings import report_readings
+from beam_field.readings import report_readings
 from beamlib.data.conversations import Treatment
 from beamlib.data.errata import Erratum, load_errata
 from beamlib.data.loading import Loaded, load

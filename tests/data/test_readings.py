@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_claims.readings import FINDS, report_readings
+from beam_field.readings import FINDS, report_readings
 from beamlib.data.readings import READINGS_FILE, QuestionReading, assess, load_readings
 from beamlib.errors import UserError
 from beamlib.files import sha256
@@ -34,7 +34,7 @@ def reading(question: str = "100K-1-q00", reader: str = "A", verdict: str = "rig
 def test_two_readers_read_every_question_of_100k_and_of_three_chats_of_1m(shared: Path) -> None:
     readers = Counter(own.reader for own in READINGS if own.selection == "census")
     assert readers == {"A": 400, "B": 400, "D": 60, "E": 60}
-    assert {own.reader for own in READINGS if own.protocol == "informed"} == {"G"}
+    assert {own.reader for own in READINGS if own.protocol == "informed"} == {"R"}
     for own in READINGS:
         tier, number, position = re.fullmatch(r"(\w+)-(\d+)-q(\d\d)", own.question).groups()  # type: ignore[union-attr]
         path = shared / "data/beam_questions" / tier / number / "probing_questions/probing_questions.json"

@@ -189,7 +189,7 @@ def test_what_was_announced_is_nearly_what_is_called(folder: Path, tmp_path: Pat
 def dollars_by_hand(path: Path) -> float:
     """What the reader's stored calls cost by the prices above."""
     with CallStore(path, read_only=True) as store:
-        calls = [call for _, call in store.calls() if call.role == "reader"]
+        calls = [call for call in store.calls() if call.role == "reader"]
     parts = [(one.input_tokens - one.cached_tokens) * 3 + one.cached_tokens + one.output_tokens * 5 for one in calls]
     return sum(parts) / 1_000_000
 

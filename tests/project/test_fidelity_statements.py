@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import faiss
 import pytest
@@ -21,6 +21,7 @@ from beamlib.llm.model import Completion, ModelRoles, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.light import Light, LightSettings
+from beamlib.memory.protocol import passage
 from beamlib.memory.rag import Rag
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.places import PARAMS
@@ -232,6 +233,25 @@ class Keys:
     async def complete(self, prompt: Prompt) -> Completion:
         replies = {"episodic_keys": prompt.variables.get("pair", "")[:80], "scratchpad_notes": self.notes}
         return Completion(replies.get(prompt.id, "yes"))
+
+
+def test_each_pair_is_found_by_the_keys_and_the_summary_that_a_model_extracts(example: Conversation) -> None:
+    class Extractor(Keys):
+        asked: ClassVar[list[Mapping[str, str]]] = []
+
+        async def complete(self, prompt: Prompt) -> Completion:
+            if prompt.id != "episodic_keys":
+                return await super().complete(prompt)
+            self.asked.append(prompt.variables)
+            return Completion(f"bird: falcon {len(self.asked)}\nSummary: talk number {len(self.asked)} on birds.")
+
+    light = Light(Extractor(), LightSettings(retriever="dense"))
+    light.ingest(example)
+    assert [asked["pair"] for asked in Extractor.asked] == [passage(pair).text for pair in example.pairs]
+    assert [asked["history"] != "" for asked in Extractor.asked] == [place > 0 for place in range(len(example.pairs))]
+    assert light.keys == tuple(
+        (f"bird: falcon {place}", f"talk number {place} on birds.") for place in range(1, len(example.pairs) + 1)
+    )
 
 
 def test_the_scratchpad_is_not_searched_but_shown(example: Conversation) -> None:

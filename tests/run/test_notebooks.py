@@ -232,7 +232,7 @@ def test_parameters_are_documented(repo_root: Path) -> None:
     assert (repo_root / "docs/parameters.md").read_text() == reference
     base = load_parameters(PARAMS / BASE)
     usual = {name: field.default for name, field in FIELDS.items() if not field.is_required()}
-    assert len(usual) == 10 and usual == {name: base[name] for name in usual}
+    assert len(usual) == 16 and usual == {name: base[name] for name in usual}
 
 
 def test_a_run_folder_that_is_data_is_refused(tmp_path: Path) -> None:
