@@ -311,8 +311,8 @@ class OpenedRun:
             for answer, keys in self._answers(arm):
                 for message in self._question(arm.task, answer.conversation_id, answer.probe_id).cited or ():
                     shown = how_shown(answer, message)
-                    # An answer that could not be asked for recalls nothing that could be counted.
-                    recalled = None if answer.unscored is not None else float(shown == "whole")
+                    # Nothing can be counted where nothing was recalled, or where the record does not say what was.
+                    recalled = float(shown == "whole") if answer.context_recorded else None
                     rows.append(keys | {"message": message, "shown": shown, "recalled": recalled})
         return _frame("evidence", rows)
 

@@ -46,7 +46,7 @@ class Answer(BaseModel):
 
     Attributes:
         text: The answer; exactly one of `text` and `unscored` is set.
-        unscored: Why a call failed.
+        unscored: Why a call failed. Where it was the reader's, the rest still says what the context showed.
         transient: Whether a later run asks again: the call failed for the time being, or was refused.
         message_ids: Messages that the context speaks of.
         parts: The same by part of the memory.
@@ -92,6 +92,11 @@ class Answer(BaseModel):
         tokens. What did not fit (`cuts`) is not part of a context.
         """
         return (self.message_ids, tuple(self.parts.items()), self.partial_ids, self.context_tokens)
+
+    @property
+    def context_recorded(self) -> bool:
+        """Whether the record says what the context showed: also where the reader failed, but for earlier versions."""
+        return self.unscored is None or self.cuts is not None
 
     @property
     def whole_ids(self) -> frozenset[int]:

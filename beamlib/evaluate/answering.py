@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from beamlib.data.conversations import Conversation, Probe
 from beamlib.evaluate.answer_record import Answer
@@ -230,19 +230,20 @@ def ask_arm(
 
 
 def _answer(asked: Asked, reply: Completion | ModelError | None, counter: TokenCounter) -> Answer:
-    record = {"probe_id": asked.probe.id, "conversation_id": asked.probe.conversation_id}
+    record: dict[str, Any] = {"probe_id": asked.probe.id, "conversation_id": asked.probe.conversation_id}
     if reply is None:
         return Answer.model_validate({**record, "unscored": asked.failure, "transient": asked.transient})
-    if isinstance(reply, ModelError):
-        return Answer.model_validate({**record, "unscored": reply.reason, "transient": reply.resent})
+    failure = reply if isinstance(reply, ModelError) else None
+    context = asked.recollection
     return Answer(
-        probe_id=asked.probe.id,
-        conversation_id=asked.probe.conversation_id,
-        text=reply.text,
-        message_ids=asked.recollection.message_ids,
-        parts=dict(asked.recollection.parts),
+        **record,
+        text=None if isinstance(reply, ModelError) else reply.text,
+        unscored=failure.reason if failure else None,
+        transient=failure is not None and failure.resent,
+        message_ids=context.message_ids,
+        parts=dict(context.parts),
         partial_ids=asked.partial_ids,
-        cuts=asked.recollection.cuts,
-        context_tokens=counter.count(asked.recollection.context),
-        gaps=asked.recollection.gaps,
+        cuts=context.cuts,
+        context_tokens=counter.count(context.context),
+        gaps=context.gaps,
     )

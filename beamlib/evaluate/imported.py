@@ -16,6 +16,8 @@ DETAILS = "imported.jsonl"
 """The file of an imported arm's folder that holds an `ImportedQuestion` per question."""
 NEUTRAL = "beam-results"
 """The form of this project, in which anybody may publish."""
+RECORDS = "records"
+"""Lists of questions and answers as anybody may write them."""
 UNNAMED_PROMPT = "a prompt that nobody names"
 
 
@@ -48,10 +50,10 @@ class Provenance(BaseModel):
     def by_prompt_of(self, harness: str) -> str:
         """Who judged, by which prompt: this is what tables compare, as one model is another judge by another prompt.
 
-        Of `harness` where nobody names it; the neutral form is nobody's harness.
+        Of `harness` where nobody names it; the neutral form and plain lists are nobody's harness.
         """
         shown = [name for name in ("question", "rubric", "reference") if getattr(self, f"judge_sees_{name}") == "yes"]
-        usual = UNNAMED_PROMPT if harness == NEUTRAL else f"the prompt of {harness}"
+        usual = UNNAMED_PROMPT if harness in (NEUTRAL, RECORDS) else f"the prompt of {harness}"
         asked = f"the prompt {self.judge_prompt!r}" if self.judge_prompt else usual
         prompt = f"{asked} ({', '.join(shown) or 'shown things unknown'})"
         return f"{self.judge or 'unknown judge'} by {prompt}"

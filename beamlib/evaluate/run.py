@@ -37,7 +37,6 @@ from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside
 from beamlib.llm.call_store import CallStore
 from beamlib.params import RunParameters, usual_parameters
-from beamlib.plugins import plugins
 from beamlib.run import Run
 
 JUDGE_CODE = (
@@ -104,7 +103,7 @@ class Beam(Task):
         settings = {"arm": arm.model_dump(), **settings_of(parameters, answer_parameters(arm.memory))}
         settings["released"] = sorted(parameters.flags)
         if arm.target:
-            settings |= {"own": plugins().identify_memory(arm.target)[0], "seconds": parameters.memory_timeout}
+            settings |= {"own": parameters.identity_of(arm.target)[0], "seconds": parameters.memory_timeout}
         return settings
 
     def prompts_of(self, arm: AnyArm, parameters: RunParameters) -> tuple[str, ...]:
@@ -125,7 +124,7 @@ class Beam(Task):
             "models": models,
             "prompts": prompt_hashes(run, answer_prompts("", run)),
             "token_counter": run.context.token_counter,
-            "notes": plugins().identify_memory(arm.target)[1] if arm.target else (),
+            "notes": run.identity_of(arm.target)[1] if arm.target else (),
             "claimed": False,
         }  # fmt: skip
 

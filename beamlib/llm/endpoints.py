@@ -24,7 +24,7 @@ from beamlib.llm.exchange import Basis
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
 from beamlib.llm.model import MOST_REPLY_BYTES
 
-EMBEDDING = "embedding"
+EMBEDDING, RERANKER = "embedding", "reranker"
 """The role that turns texts into vectors, for encoders and for memories from outside this package."""
 MODELS = "models.yaml"
 """Name of a models file in the folder of parameter files, and in a run folder where one endpoint plays every role."""
@@ -213,6 +213,13 @@ class Embedding(Endpoint):
     passage_prefix: str = Field(default="", max_length=1_000)
 
 
+class Reranker(Endpoint):
+    """Ranks texts by a query on Cohere's route `rerank`, which others have, too; for MemoryCode's retrieval alone."""
+
+    context_window: int = Field(default=4_096, ge=1)
+    output_price: Price | None = 0.0
+
+
 class Reader(Endpoint):
     """A backbone. Each entry of `methods` overrides fields of the rest for one method, by the name of its memory.
 
@@ -250,6 +257,7 @@ class ModelsFile(BaseModel):
     judge: Endpoint
     aligner: Endpoint
     embedding: Embedding | None = None
+    reranker: Reranker | None = None
     auditor: Endpoint | None = None
     authors: dict[Author, Endpoint] = Field(default_factory=dict)
     _origin: str = PrivateAttr(default="the models file")
@@ -299,6 +307,8 @@ class ModelsFile(BaseModel):
         yield "aligner", self.aligner
         if self.embedding:
             yield EMBEDDING, self.embedding
+        if self.reranker:
+            yield RERANKER, self.reranker
         if self.auditor:
             yield "auditor", self.auditor
         for role in get_args(Author):

@@ -8,6 +8,7 @@ number of retrieved pairs, every ablation and every retriever: `Light.variant` b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import PurePath
@@ -18,7 +19,7 @@ from pydantic import Field, ValidationError
 from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
-from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut, passage_tokens
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, exact_joint, fit_pairs, pairs_cut
 from beamlib.memory.declared import Given, MemorySettings, SharedReading, setting
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import keys_of_pairs, read_pairs
@@ -94,7 +95,9 @@ def working_memory(
     A retrieved pair may be in both parts, so that each part reads the same with and without the other (Table 8). If not
     all fit, the oldest are dropped.
     """
-    fitted, _ = fit_pairs(newest_pairs(pairs, count)[::-1], tokens, counter, longest=longest)
+    fitted, _ = fit_pairs(
+        newest_pairs(pairs, count)[::-1], tokens, counter, longest=longest, joint=exact_joint(counter)
+    )
     return fitted[::-1]
 
 
@@ -174,12 +177,17 @@ class LightSettings(LightParameters):
 
     def model_post_init(self, _: object) -> None:
         rest = 1 - self.episodic_share
-        least = self.context_tokens * min(self.episodic_share / self.k, self.working_share, rest - self.working_share)
+        others = min(self.working_share, rest - self.working_share)
+        share = min(self.episodic_share / self.k, others)
         target, threshold = self.scratchpad_target, self.scratchpad_threshold
         if self.working_share >= rest:
             _refuse("working_share", self.working_share, f"below {rest:g}")
-        if least < 2 * LEAST_TOKENS:
-            _refuse("reader_window", self.reader_window, f"larger for k={self.k}")
+        if self.context_tokens * share < 2 * LEAST_TOKENS:
+            window = self.reserve_tokens + math.ceil(2 * LEAST_TOKENS / share)
+            most = int(self.context_tokens * self.episodic_share / (2 * LEAST_TOKENS))
+            fitting = most > 0 and self.context_tokens * others >= 2 * LEAST_TOKENS
+            fits = f", or K at most {most}: --set k={most} --set budgets=[{most}]" if fitting else ""
+            _refuse("reader_window", self.reader_window, f"at least {window} for k={self.k}{fits}")
         if target < LEAST_TOKENS:
             _refuse("scratchpad_target", target, f"at least {LEAST_TOKENS}")
         if threshold <= target:
@@ -487,7 +495,8 @@ class Light(SharedReading):
             best, _ = fit_pairs(ranked[:BASE_K], budget["episodic"], settings.counter)
             newest = working_memory(everything, count, left - _size(best, settings.counter), settings.counter, longest)
         left -= _size(newest, settings.counter)
-        pairs, _ = fit_pairs(ranked, left, settings.counter, longest=budget["episodic"], skip=True)
+        joint = exact_joint(settings.counter)
+        pairs, _ = fit_pairs(ranked, left, settings.counter, longest=budget["episodic"], skip=True, joint=joint)
         return pairs, newest, recalled
 
     def _pack(self, ranked: Sequence[Passage]) -> tuple[list[Passage], Cuts]:
@@ -551,7 +560,7 @@ class Light(SharedReading):
 
 
 def _size(passages: Sequence[Passage], counter: TokenCounter) -> int:
-    return sum(passage_tokens(item.text, counter) for item in passages)
+    return sum(counter.count(item.text) + exact_joint(counter) for item in passages)
 
 
 def _cuts(retrieved: Sequence[Passage], newest: Sequence[Passage], shown: Sequence[Passage]) -> Cuts:

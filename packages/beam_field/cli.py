@@ -34,8 +34,8 @@ def import_results(
         str,
         typer.Option(
             "--format",
-            help="mem0, cognee, truememory, amb, past, honcho, memorybench, remnic, memmachine, released-code or "
-            "beam-results; recognised if empty.",
+            help="mem0, cognee, truememory, amb, past, honcho, memorybench, remnic, memmachine, released-code, "
+            "beam-results or records (lists of questions and answers); recognised if empty.",
         ),
     ] = "",
     name: Annotated[str, typer.Option(help="Name of the run folder under runs/; by default the format's.")] = "",
@@ -65,7 +65,9 @@ def import_results(
         print(to_json([import_record(own) for own in arms], indent=2))
         return
     print("\n\n".join(map(import_summary, arms)))
-    print("\nnothing was written" if check else f"\nwrote {from_root(run)}; next: beamlib score {from_root(run)}")
+    then = "judge {} --models FILE" if all(own.unjudged for own in arms) else "score {}"
+    place = from_root(run)
+    print("\nnothing was written" if check else f"\nwrote {place}; next: beamlib {then.format(place)}")
 
 
 def export_results(

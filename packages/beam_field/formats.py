@@ -1,4 +1,4 @@
-"""Read the result files that others publish: eleven formats, each converted into the neutral form.
+"""Read the result files that others publish, each format converted into the neutral form.
 
 A reader keeps what its format holds and ignores fields that it does not know. A field with an impossible value (a score
 off the scale, a number for a text) refuses the file.
@@ -7,7 +7,7 @@ off the scale, a number for a text) refuses the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from beam_field.results import (
 )
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
-from beamlib.evaluate.imported import Provenance
+from beamlib.evaluate.imported import RECORDS, Provenance
 from beamlib.evaluate.records import checked
 
 _BY_RUBRIC = {"judge_sees_question": "yes", "judge_sees_rubric": "yes"}
@@ -355,6 +355,100 @@ def read_neutral(files: Sequence[ResultFile]) -> list[ImportedRun]:
     return [first.run(label, rows, header.run, **header.model_dump(include=set(Provenance.model_fields)))]
 
 
+_QUESTION = ("question", "query", "question_text")
+_ANSWER = (
+    "ai_answer", "generated_answer", "model_answer", "predicted_answer", "actual_response", "llm_response",
+    "hypothesis", "prediction", "response", "actual", "output", "answer",
+)  # fmt: skip
+"""Names of an answer. `answer` comes last: beside another of them it is the reference."""
+_REFERENCE = (
+    "ideal_answer", "gold_answer", "golden_answer", "ground_truth", "ground_truth_answer", "reference",
+    "reference_answer", "expected_answer", "expected", "gold",
+)  # fmt: skip
+_NUGGETS = ("nugget_scores", "nuggets", "rubric_scores", "criterion_scores")
+_RUBRIC = ("rubric", "atoms", "nugget_texts", "criteria", "nuggets")
+_SCORE = ("score", "nugget_mean", "nugget_score")
+_TIER = ("scale", "tier", "chat_size", "split", "size")
+_READER_NAME = ("answerer", "answerer_model", "reader", "answer_model", "answer_llm", "model")
+_JUDGE_NAME = ("judge", "judge_model", "judge_llm")
+_OF_WORDS = re.compile(r"match|substring|overlap|f1|bleu|rouge", re.IGNORECASE)
+"""Names of fields beside a score that counts words: it is on another scale than a judge's."""
+_NAMED_TIERS = {"128K": "100K", "1000K": "1M", "10000K": "10M"}
+_DEEPEST = 4
+
+
+def read_records(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read questions with answers, and scores where there are any, in lists at any depth of a file.
+
+    A record has the text of its question and an answer. What it lacks of tier and judge stands on what encloses it.
+    """
+    file = files[0]
+    records = list(_records(file.value, {}, file.name))
+    facts = _facts(file.value) | _facts(next((entry.value for entry in records), {}))
+    rows = [_record_row(entry, judged="judge" in facts) for entry in records]
+    return [JsonEntry({}, file.name).run(facts.pop("system", "") or Path(file.name).name.split(".")[0], rows, **facts)]
+
+
+def _records(value: Any, around: Mapping[str, Any], place: str, depth: int = 0) -> Iterator[JsonEntry]:
+    """Yield the records below a value, with the tier of what encloses them."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _records(item, around, f"{place}[{number}]", depth)
+    elif isinstance(value, dict):
+        if _first_name(value, _QUESTION) and _first_name(value, _ANSWER):
+            yield JsonEntry({**around, **value}, place)
+        elif depth < _DEEPEST:
+            tier = {name: value[name] for name in _TIER if isinstance(value.get(name), str)}
+            for name, item in value.items():
+                if isinstance(item, list | dict):
+                    yield from _records(item, {**around, **tier}, f"{place}: {name}", depth + 1)
+
+
+def _first_name(value: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the first of the names whose field is a text."""
+    return next((name for name in names if isinstance(value.get(name), str)), "")
+
+
+def _facts(value: Any) -> dict[str, str]:
+    """Return who answered and who judged, as an object or one of the objects in it says."""
+    places = [value, *value.values()] if isinstance(value, dict) else []
+    facts: dict[str, str] = {}
+    for place in (place for place in places if isinstance(place, dict)):
+        for ours, names in (("reader", _READER_NAME), ("judge", _JUDGE_NAME), ("system", ("system", "memory_system"))):
+            if name := _first_name(place, names):
+                facts.setdefault(ours, place[name])
+    return facts
+
+
+def _record_row(entry: JsonEntry, *, judged: bool) -> ResultRow:
+    value = entry.value
+    names = [name for name in _ANSWER if isinstance(value.get(name), str)]
+    reference = _first_name(value, _REFERENCE) or ("answer" if len(names) > 1 and "answer" in names else "")
+    lists = {name: value[name] for name in (*_NUGGETS, *_RUBRIC) if isinstance(value.get(name), list) and value[name]}
+    numbers = (lists[name] for name in _NUGGETS if name in lists and not isinstance(lists[name][0], str))
+    scored: list[Any] = next(numbers, [])
+    rubric: list[Any] = next((lists[name] for name in _RUBRIC if name in lists and isinstance(lists[name][0], str)), [])
+    texts = rubric if len(rubric) == len(scored) else [""] * len(scored)
+    nuggets = [
+        {"text": text, **JsonEntry(nugget, entry.place).renamed(text="nugget", score="score", reason="reason")}
+        if isinstance(nugget, dict)
+        else {"text": text, "score": nugget}
+        for text, nugget in zip(texts, scored, strict=True)
+    ]
+    score = next((value[name] for name in _SCORE if value.get(name) is not None), None)
+    tier = value.get(_first_name(value, _TIER), "")
+    return entry.row(
+        question=value[_first_name(value, _QUESTION)],
+        answer=value[names[0]],
+        tier=_NAMED_TIERS.get(tier.strip().upper(), tier),
+        reference=value.get(reference, ""),
+        failed=entry.text("error") if isinstance(value.get("error"), str) and not value[names[0]] else "",
+        nuggets=[{"score": None, **nugget} for nugget in nuggets],
+        score=None if not judged and any(map(_OF_WORDS.search, value)) else score,
+        rubric=rubric,
+    )
+
+
 READERS: Mapping[str, Callable[[Sequence[ResultFile]], list[ImportedRun]]] = {  # each reads a group of `group_files`
     "mem0": read_mem0,
     "cognee": read_cognee,
@@ -367,6 +461,7 @@ READERS: Mapping[str, Callable[[Sequence[ResultFile]], list[ImportedRun]]] = {  
     "memmachine": read_by_ability,
     "released-code": read_by_ability,
     "beam-results": read_neutral,
+    RECORDS: read_records,
 }
 
 _MARKS: Sequence[tuple[str, Sequence[str]]] = (
@@ -408,6 +503,8 @@ def recognise_format(file: ResultFile) -> str:
     for name, fields in _MARKS:
         if all(_has(first, field) for field in fields) and (name != "beam-results" or first["format"] == RESULT_FORMAT):
             return name
+    if next(_records(file.value, {}, file.name), None):
+        return RECORDS
     raise UserError(
         f"{file.name}: not one of the known formats ({', '.join(READERS)}); name one with --format, or write the "
         "results in beam-results/1 (docs/publishing-results.md)."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import math
@@ -10,6 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from beam_field.formats import READERS, group_files, recognise_format
@@ -82,6 +84,11 @@ def _parse(path: Path, text: str) -> Any:
             raise UserError(f"{where}: {error}; correct the file.") from None
 
     first, _, rest = text.lstrip().partition("\n")
+    if columns := _columns(first, rest):
+        raise UserError(
+            f"{path}: a table (CSV) with the columns {shorten(', '.join(columns), 120)}; only JSON and JSON lines are "
+            "read: write its rows in beam-results/1 (docs/publishing-results.md)."
+        )
     if not rest.strip() or not _is_object(first):
         return parse(text, str(path))
     lines = enumerate(text.split("\n"), start=1)
@@ -95,6 +102,14 @@ def well_formed(value: Any) -> Any:
     if isinstance(value, dict):
         return {well_formed(key): well_formed(own) for key, own in value.items()}
     return [well_formed(own) for own in value] if isinstance(value, list) else value
+
+
+def _columns(first: str, rest: str) -> list[str]:
+    """Return the names of the columns if a file is a table with a separator, none if it may be JSON."""
+    if first[:1] in ("{", "[") or not rest.strip():
+        return []
+    rows = ([name.strip() for name in next(csv.reader([first], delimiter=sign))] for sign in (",", "\t", ";", "|"))
+    return next((names for names in rows if len(names) > 1 and all(map(str.isprintable, names))), [])
 
 
 def _is_object(line: str) -> bool:
@@ -236,8 +251,10 @@ def import_summary(own: ImportedArm) -> str:
     kinds = ", ".join(f"{kind} of {number}" for kind, number in sorted(imported.kinds.items()))
     head = f"{own.part}/{own.arm.name}: {count(len(own.judgements), 'question')} of "
     head += f"{count(len(manifest.conversations), 'conversation')} at {manifest.size}; verdicts: {kinds}"
-    lines = [*imported.lines(), f"reader: {manifest.reader}; judge: {manifest.judge}"]
-    unknown = [role for role in ("reader", "judge") if not getattr(imported, role)]
+    judge = "none" if own.unjudged else manifest.judge
+    lines = [*imported.lines(), f"reader: {manifest.reader}; judge: {judge}"]
+    roles = ("reader",) if own.unjudged else ("reader", "judge")
+    unknown = [role for role in roles if not getattr(imported, role)]
     if unknown:  # a guess would put numbers of two judges into one average
         options = " and ".join(f"--{role}" for role in unknown)
         lines.append(
@@ -254,7 +271,10 @@ def import_summary(own: ImportedArm) -> str:
         shown = ", ".join(repr(name) if " " in name else name for name in names[:_MOST_SHOWN])
         more = f" and {number - _MOST_SHOWN} more" if number > _MOST_SHOWN else ""
         lines += [f"{number} {what}: {shown}{more}"] if number else []
-    lines += [_protocol_line(row) for row in protocol_rows(own)]
+    if own.unjudged:
+        lines.append(f"{count(len(own.answers), 'answer')}, no verdict; judge them with beamlib judge")
+    else:
+        lines += [_protocol_line(row) for row in protocol_rows(own)]
     return "\n  ".join([head, *lines])
 
 

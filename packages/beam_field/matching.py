@@ -59,6 +59,11 @@ class ImportedArm:
         assert self.manifest.imported is not None
         return self.manifest.imported
 
+    @property
+    def unjudged(self) -> bool:
+        """Whether there are answers, and nobody has judged any."""
+        return self.imported.kinds.keys() == {"none"} and any(answer.text is not None for answer in self.answers)
+
 
 def match_run(
     run: ImportedRun, form: str, files: Mapping[str, str], stated: Mapping[str, str], table: Path | None = None

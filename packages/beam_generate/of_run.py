@@ -156,7 +156,10 @@ def run_generate(
 
 
 class _Measured:
-    """A model that adds calls, input tokens and output tokens of each call to `counts` of its role, `times` over."""
+    """A model that adds calls, input tokens and output tokens of each call to `counts` of its role, `times` over.
+
+    The fourth count is the longest request with its reply.
+    """
 
     def __init__(self, model: Model, counts: Mapping[Author, list[float]], times: int) -> None:
         self.model, self.counts, self.times = model, counts, times
@@ -166,8 +169,10 @@ class _Measured:
         reply = await self.model.complete(prompt)
         size = sum(len(prompt.variables[name]) for name in prompt.variables)
         output = max(1.0, len(reply.text) / _CHARACTERS_PER_TOKEN)
-        for place, count in enumerate((1, size / _CHARACTERS_PER_TOKEN + _TEMPLATE, output)):
-            self.counts[role_of(prompt.id)][place] += self.times * count
+        read, counts = size / _CHARACTERS_PER_TOKEN + _TEMPLATE, self.counts[role_of(prompt.id)]
+        for place, count in enumerate((1, read, output)):
+            counts[place] += self.times * count
+        counts[3] = max(counts[3], read + output)
         return reply
 
 
@@ -177,26 +182,33 @@ def estimate_generation(specs: Sequence[ConversationSpec], config: GenerationCon
     Of a 10M conversation it writes the first plan, counted ten times. A domain that it lacks is counted on another one.
     The estimate is right within about a third.
     """
-    counts: dict[Author, list[float]] = {role: [0, 0, 0] for role in WRITERS}
+    counts: dict[Author, list[float]] = {role: [0, 0, 0, 0] for role in WRITERS}
     for size in dict.fromkeys(spec.size for spec in specs):
         same = [spec for spec in specs if spec.size == size]
         _rehearse(same[0], counts, len(same))
     lines = ["role      model                              calls   input tokens  output tokens  US dollars"]
     calls, total = 0, 0.0
     unpriced: list[str] = []
-    for role, (number, read, output) in counts.items():
+    too_long: list[str] = []
+    for role, (number, read, output, longest) in counts.items():
         endpoint = config.endpoint(role)
         dollars = endpoint.dollars(read, 0, output)
         cost = "unknown" if dollars is None else f"{dollars:,.2f}"
         lines.append(f"{role:9s} {endpoint.model:32.32s} {number:7,.0f} {read:14,.0f} {output:14,.0f} {cost:>11s}")
         calls, total = calls + int(number), total + (dollars or 0.0)
         unpriced += [endpoint.model] if dollars is None else []
+        if longest > endpoint.context_window:
+            too_long.append(
+                f"The {role}'s longest request has about {longest:,.0f} tokens with its reply, more than the "
+                f"{endpoint.context_window:,} of {endpoint.model}: generation will stop there. Name an endpoint with a "
+                "larger context_window for it."
+            )
     lines.append(
         f"together {calls:,d} calls, {cost_in_words(total, unpriced)} (an estimate: the offline author played "
         "every role; calls that an earlier run stored are counted as well, though not paid again)"
     )
     nothing = "0 calls to make: the conversations are written, nothing is left to pay."
-    return Quote(calls, total, "\n".join(lines) if calls else nothing, tuple(unpriced))
+    return Quote(calls, total, "\n".join([*lines, *too_long]) if calls else nothing, tuple(unpriced))
 
 
 def _rehearse(spec: ConversationSpec, counts: Mapping[Author, list[float]], times: int) -> None:

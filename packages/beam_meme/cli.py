@@ -110,6 +110,22 @@ def stats(data: Episodes, variant: VariantOption = "", as_json: Json = False) ->
     print(to_json(table.records(), indent=2) if as_json else table.to_text())
 
 
+@meme_app.command("rejections")
+def rejections(
+    fillers: Annotated[
+        Path | None, typer.Option(help="Folder of your own filler sessions; else those of the offline author.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="What the offline author draws from.")] = 42,
+    each: Annotated[int, typer.Option(min=1, help="Examples of each conflict in each domain.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Show fillers that are rejected, by conflict, with the words that conflict."""
+    from beam_meme.rejections import rejection_table
+
+    table = rejection_table(seed, fillers, each)
+    print(to_json(table.records(), indent=2) if as_json else table.to_text())
+
+
 @meme_app.command("optimise")
 def optimise(
     data: Episodes,

@@ -177,7 +177,7 @@ def _question(
 def _cell(arm: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dict[str, Any]:
     """Build an arm's row on a question, without texts: verdicts, cited messages, tokens.
 
-    Cited messages are shown whole (`s`), shown in part (`p`) or only noted (`n`).
+    Cited messages are shown whole (`s`), shown in part (`p`) or only noted (`n`): also where the reader failed (`u`).
     """
     cell: dict[str, Any] = {"j": verdict_rows(judgement)}
     answer, probe_gold = arm.answers.get(judgement.probe_id), gold.get(judgement.probe_id)
@@ -185,7 +185,7 @@ def _cell(arm: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dic
         return cell
     if answer.unscored is not None:
         cell["u"] = answer.unscored[:500]
-    if probe_gold is not None and probe_gold.evidence:
+    if probe_gold is not None and probe_gold.evidence and answer.context_recorded:
         shown, partly, noted = evidence_held(answer, probe_gold)
         cell |= {"s": shown} | ({"p": partly} if partly else {}) | ({"n": noted} if noted else {})
     return cell | {"t": answer.context_tokens} | ({"g": answer.gaps} if answer.gaps else {})

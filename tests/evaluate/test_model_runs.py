@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -16,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -84,6 +86,29 @@ def recorded(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
         assert not server.repeated()
         assert len({request.hash for request in server.requests}) == len(server.requests)
         return root / "run", models, len(server.requests)
+
+
+@pytest.mark.usefixtures("one_worker")
+def test_evidence_recall_counts_the_contexts_of_questions_that_the_reader_refused(
+    recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
+) -> None:
+    def reply(body: dict[str, Any]) -> str | Answer:
+        refused = body["model"] == "reads" and int(hashlib.sha256(repr(body).encode()).hexdigest(), 16) % 3
+        return Answer(error_body("flagged", "content_filter"), 400) if refused else steady_reply(body)
+
+    with ScriptedServer(reply) as server:
+        models = models_file(server, tmp_path / "models.yaml")
+        roles = yaml.safe_load(models.read_text())
+        models.write_text(yaml.safe_dump(roles | {"readers": {"one": roles["memory"] | {"model": "reads"}}}))
+        evaluation = evaluate(parameters(repo_root, tmp_path / "run", models), ARMS, quiet=True)
+    usual = evaluate(parameters(repo_root, recorded[0], recorded[1], calls="replay"), ARMS, quiet=True)
+    ours, theirs = results(evaluation), results(usual)
+    assert sum(answer.unscored is not None for answer in evaluation.answers["rag-bm25-k3"]) > 5
+    for name, recalls in theirs.recalls.items():
+        pd.testing.assert_frame_equal(ours.recalls[name], recalls)
+    assert [a.context_key for a in evaluation.answers["rag-bm25-k3"]] == [
+        a.context_key for a in usual.answers["rag-bm25-k3"]
+    ]
 
 
 @pytest.mark.usefixtures("one_worker")

@@ -276,6 +276,17 @@ def released_code(conversation: str = "1M-1") -> tuple[dict[str, Any], dict[str,
     return answers, verdicts
 
 
+def records(conversation: str = "1M-1", **more: Any) -> dict[str, Any]:
+    """Questions in two levels with an ability code, and a plain score for each nugget."""
+    rows = [
+        {"qid": f"1:q{n}", "ability": "XY", "question": question, "ideal_answer": "It was blue.", "answer": "Blue."}
+        | {"score": 0.5, "nugget_scores": NUGGETS, "atoms": ["a", "b", "c"], **more}
+        for n, (question, _, _) in enumerate(asked(conversation))
+    ]
+    group = {"conversation_id": "1", "scale": "1M", "results": rows}
+    return {"metadata": {"model": "reader-9", "judge_model": "judge-9", "scales": ["1M"]}, "results": [group]}
+
+
 FILES: dict[str, list[Any]] = {
     "mem0": [mem0()],
     "cognee": [cognee()],
@@ -288,6 +299,7 @@ FILES: dict[str, list[Any]] = {
     "memmachine": [memmachine()],
     "released-code": [*released_code()],
     "beam-results": [neutral()],
+    "records": [records()],
 }
 """The values of a run's files, by format."""
 

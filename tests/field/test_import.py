@@ -18,6 +18,7 @@ from published_results import (
     memorybench,
     neutral,
     past_results,
+    records,
     released_code,
     truememory,
     written,
@@ -369,3 +370,44 @@ def test_what_is_neither_matched_nor_scored_refuses_no_file(tmp_path: Path, tabl
     value["evaluations"][0]["score"] = float("nan")  # of a score: there is none
     (arm,) = imported("memorybench", tmp_path, table, [value])
     assert arm.judgements[0].reported and arm.judgements[0].reported.score is None
+
+
+def test_answers_without_verdicts_are_read_to_be_judged(tmp_path: Path, table: Path) -> None:
+    rows = records(score=None, nugget_scores=[])["results"][0]["results"]
+    answers = [{**row, "gold": row.pop("ideal_answer")} for row in rows]
+    for name, value in {"a list": answers, "by question": {"runs": [{"items": answers}]}}.items():
+        (arm,) = imported("records", tmp_path, table, [value])
+        assert arm.unjudged and [answer.text for answer in arm.answers] == ["Blue."] * 20, name
+        assert {lacking(arm, protocol) == {own.ability for own in arm.judgements} for protocol in PROTOCOLS} == {True}
+
+
+@pytest.mark.parametrize("scale", ["1M", "1m", "1000K", "", "all"])
+def test_plain_scores_of_nuggets_and_of_questions_are_read_at_any_depth(
+    scale: str, tmp_path: Path, table: Path
+) -> None:
+    value = records()
+    value["results"][0]["scale"] = scale
+    (arm,) = imported("records", tmp_path, table, [value])
+    assert arm.imported.reader == "reader-9" and arm.imported.judge == "judge-9"
+    assert score(arm, "nugget-mean", 0) == 0.5 and score(arm, "as-published", 0) == 0.5
+    (bare,) = imported("records", tmp_path, table, [records(nugget_scores=[])])
+    assert lacking(bare, "as-published") == set() and "score" in bare.imported.kinds
+
+
+def test_an_answer_beside_another_is_the_reference_and_a_score_of_words_is_none(tmp_path: Path, table: Path) -> None:
+    (arm,) = imported("records", tmp_path, table, [records(ai_answer="Green.", ideal_answer=None, nugget_scores=[])])
+    assert arm.answers[0].text == "Green." and arm.details[0].reference == "Blue."
+    unjudged = records(match="1/2", nugget_scores=[])
+    del unjudged["metadata"]["judge_model"]
+    (arm,) = imported("records", tmp_path, table, [unjudged])
+    assert arm.unjudged, "found words are on another scale than a judge's score"
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_table_is_called_one(sign: str, packed: bool, tmp_path: Path) -> None:
+    text = f'question{sign}answer{sign}score\n"a{sign}b"{sign}c{sign}0.5\n'.encode()
+    path = tmp_path / "results.json"
+    path.write_bytes(gzip.compress(text) if packed else text)
+    with pytest.raises(UserError, match=r"a table \(CSV\) with the columns question, answer, score; only JSON"):
+        read_runs([path])

@@ -19,7 +19,7 @@ import pytest
 from beam_claims.data_check import check_folder
 from beam_generate.authors import GenerationConfig, generation_prompts
 from beam_generate.folder import stage_state
-from beam_generate.of_run import run_generate
+from beam_generate.of_run import estimate_generation, run_generate
 from beam_generate.pipeline import (
     STAGES,
     ConversationSpec,
@@ -72,6 +72,16 @@ def checked(out: Path) -> None:
 def one_sentence(error: UserError) -> str:
     assert "\n" not in str(error)
     return str(error)
+
+
+@pytest.mark.parametrize(("window", "warned"), [(8_192, True), (131_072, False)])
+def test_the_estimate_names_requests_that_no_window_holds(window: int, warned: bool, tmp_path: Path) -> None:
+    models = models_file(tmp_path / "models.json", "http://127.0.0.1:9/v1", context_window=window)
+    text = estimate_generation([COMMISSION], GenerationConfig(models=load_models(models), command="again")).text
+    assert (
+        bool(re.search(r"speaker's longest request has about [\d,]+ tokens with its reply, more than the 8,192", text))
+        == warned
+    )
 
 
 def test_every_prompt_of_generation_can_be_told_from_its_text() -> None:
@@ -188,6 +198,7 @@ def test_a_wrong_file_of_titles_is_one_sentence(tmp_path: Path, text: str, probl
     assert str(path) in one_sentence(raised.value)
 
 
+@pytest.mark.slow
 def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its_calls(tmp_path: Path) -> None:
     out, folder = tmp_path / "out", COMMISSION.folder(tmp_path / "out")
     author = ServedAuthor(COMMISSION.story())

@@ -234,6 +234,13 @@ def usage(body: dict[str, Any], reason: Any = "stop", **fields: Any) -> dict[str
     return reply | fields
 
 
+def choices(body: dict[str, Any], *given: Any) -> dict[str, Any]:
+    """A reply with a choice for each index and text; None is no index."""
+    (usual,) = completion(body, "Tea.")["choices"]
+    made = [{**usual, "index": index, "message": {"role": "assistant", "content": text}} for index, text in given]
+    return completion(body, "Tea.") | {"choices": made}
+
+
 REPLIES: dict[str, tuple[Reply, Any]] = {
     "Ollama without usage": (lambda body: usage(body, usage=None), "Tea."),
     "llama.cpp with timings": (lambda body: usage(body, timings={"prompt_n": 3}), "Tea."),
@@ -246,6 +253,9 @@ REPLIES: dict[str, tuple[Reply, Any]] = {
     "vLLM without a reason": (lambda body: usage(body, None), "Tea."),
     "any other reason": (lambda body: usage(body, "end"), "Tea."),
     "any other limit": (lambda body: usage(body, "TOKEN_LIMIT_REACHED"), Outcome.TRUNCATED),
+    "another choice first": (lambda body: choices(body, (1, "Milk."), (0, "Tea.")), "Tea."),
+    "choices without an index": (lambda body: choices(body, (None, "Tea."), (None, "Milk.")), "Tea."),
+    "choices counted from one": (lambda body: choices(body, (2, "Milk."), (1, "Tea.")), "Tea."),
     "odd counts": (lambda body: usage(body, usage={"prompt_tokens": -3, "completion_tokens": "4"}), "Tea."),
 }
 

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -179,3 +180,23 @@ def test_the_name_tells_the_settings(make_model: Any, settings: LightSettings, n
 def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(UserError, match=f"LIGHT settings: {field}; it has to be"):
         LightSettings(**changes)
+
+
+@pytest.mark.parametrize("window", [3_500, 4_096, 8_192, 12_345])
+@pytest.mark.parametrize("k", [5, 20, 30])
+def test_a_window_that_is_too_small_names_the_window_and_the_budget_that_fit(window: int, k: int) -> None:
+    try:
+        LightSettings(k=k, reader_window=window)
+    except UserError as error:
+        least = re.search(r"at least (\d+) for", str(error))
+        most = re.search(r"--set k=(\d+) --set budgets=\[\1\]", str(error))
+        assert least
+        LightSettings(k=k, reader_window=int(least[1]))
+        with pytest.raises(UserError):
+            LightSettings(k=k, reader_window=int(least[1]) - 1)
+        if most:
+            LightSettings(k=int(most[1]), reader_window=window)
+        with pytest.raises(UserError):
+            LightSettings(k=(int(most[1]) if most else 0) + 1, reader_window=window)
+    else:
+        assert window >= 8_192

@@ -72,13 +72,9 @@ function scoresOf(series, protocol) {
 }
 
 function recalls(series) {
-  const held = asked(series).filter((one) => cellOf(series, one.id).s);
-  return new Map(
-    held.map((one) => {
-      const cell = cellOf(series, one.id);
-      return [one.id, cell.u === undefined ? scored(cell.s.length / one.e.length) : unscored(cell.u)];
-    }),
-  );
+  const cells = asked(series).map((one) => [one, cellOf(series, one.id)]);
+  const held = cells.filter(([one, cell]) => one.e && (cell.s || cell.u !== undefined));
+  return new Map(held.map(([one, cell]) => [one.id, cell.s ? scored(cell.s.length / one.e.length) : unscored(cell.u)]));
 }
 
 function rowsOf(series, protocol, size, treatment) {
