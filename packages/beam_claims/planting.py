@@ -18,11 +18,12 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from beam_claims.sheets import SheetQuestion, load_chat, render_question
+from beam_field.sources import question_hash, released_questions
 from beam_generate.read_facts import NUMBER_WORDS, Day, find_dates, find_numbers, stems
 from beamlib.data.conversations import Message
 from beamlib.data.errata import DefectKind, load_errata
 from beamlib.data.readings import PlantedReading, QuestionReading, Verdict, load_readings
-from beamlib.data.sources import scan
+from beamlib.data.sources import refuse_data, scan
 from beamlib.errors import UserError
 from beamlib.files import read_text, to_json
 
@@ -271,8 +272,12 @@ def plant(folders: Sequence[Path], count: int, seed: int) -> tuple[list[SheetQue
             cache[name] = Chat(messages=messages, questions=questions)
         return cache[name]
 
-    def item_of(question: str) -> SheetQuestion:
-        return next(item for item in chat_of(question).questions if item.item == question)
+    def item_of(question: str) -> SheetQuestion | None:
+        """Return the question; None for other data under its id, of which the readings say nothing."""
+        item = next((item for item in chat_of(question).questions if item.item == question), None)
+        tier = question.partition("-")[0]
+        released = item and released_questions().get(question_hash(tier, item.question))
+        return item if released and released.probe_id == question else None
 
     rng.shuffle(right)
     rng.shuffle(unread)
@@ -286,17 +291,18 @@ def plant(folders: Sequence[Path], count: int, seed: int) -> tuple[list[SheetQue
                 break
             chat = chat_of(question)
             if planter is false_premise:
-                chat.elsewhere = [
-                    item_of(other) for other in right if other.rpartition("-")[0] != question.rpartition("-")[0]
-                ]
-            planted = None if question in used else planter(item_of(question), chat, rng)
+                others = (item_of(other) for other in right)
+                chat.elsewhere = [own for own in others if own and own.conversation != question.rpartition("-")[0]]
+            item = item_of(question)
+            planted = planter(item, chat, rng) if item and question not in used else None
             if planted:
                 used.add(question)
                 drawn.append((planted, KeyEntry(item="", question=question, role="planted", plant=name, kind=kind)))
     rest = count - len(drawn)
-    for role, pool, number in (("unread", unread, rest // 3), ("control", right, rest - rest // 3)):
-        untouched = [question for question in pool if question not in used][:number]
-        drawn += [(item_of(own), KeyEntry(item="", question=own, role=role)) for own in untouched]  # type: ignore[arg-type]
+    parts: dict[Role, tuple[list[str], int]] = {"unread": (unread, rest // 3), "control": (right, rest - rest // 3)}
+    for role, (pool, number) in parts.items():
+        untouched = [item for question in pool if question not in used and (item := item_of(question))][:number]
+        drawn += [(item, KeyEntry(item="", question=item.item, role=role)) for item in untouched]
     if len(drawn) < count:
         raise UserError(f"only {len(drawn)} of {count} questions can be drawn; name more folders or a smaller --count.")
     rng.shuffle(drawn)
@@ -335,8 +341,10 @@ def write_sheet(
 ) -> None:
     """Write the sheet (JSON, pages to read, a CSV to fill in) to `out`, and the key to a file elsewhere.
 
-    Raises `UserError` for a key inside `out`, or where either is there already.
+    Raises `UserError` for a key inside `out`, for a folder of data, or where either is there already.
     """
+    refuse_data(out)
+    refuse_data(key.parent)
     if key.resolve().is_relative_to(out.resolve()):
         raise UserError(f"{key} is in the sheet's folder, where its readers look; name a file elsewhere.")
     for path in (key, out / SHEET):

@@ -204,3 +204,12 @@ def test_the_shipped_sheets_have_two_readers_of_the_same_items() -> None:
 
 def test_the_answers_file_names_what_is_filled_in(tmp_path: Path) -> None:
     assert ANSWERS == "readings.csv" and planting.ANSWER_COLUMNS[:3] == ("item", "verdict", "kind")
+
+
+def test_other_data_under_the_ids_of_the_released_is_not_drawn(shared: Path, tmp_path: Path) -> None:
+    """The readings speak of released questions, so made-up ones under their ids can't be drawn."""
+    example = Path(planting.__file__).parents[2] / "beamlib/data/example"
+    with pytest.raises(UserError, match="only 0 of 20 questions"):
+        planting.plant([example], 20, 1)
+    with pytest.raises(UserError, match="folder of data"):
+        planting.write_sheet([], shared / "data/beam/sheet", tmp_path / "key.json", [], [])
