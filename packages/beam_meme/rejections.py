@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,8 @@ from beam_meme.fillers import CONFLICTS, Conflict, Filler, Rules, offline_conver
 from beamlib.report.table import Table
 from beamlib.text import split_sentences
 
+_MOST_TURNS = 300
+"""Of the offline author, who can write any number: its conflicts repeat."""
 _MEANING = {
     "contradiction": "the user tells of a thing that an episode can be about",
     "alternative": "a value that such a thing can have",
@@ -37,11 +40,11 @@ class Rejection:
 
 
 def rejected_fillers(domain: Domain, seed: int, folder: Path | None = None) -> Iterator[Rejection]:
-    """Yield what the rules reject of a folder of fillers, or of the turns that the offline author writes."""
+    """Yield what the rules reject of a folder of fillers, or of the first turns that the offline author writes."""
     rules = Rules(domain)
     told = offline_conversations(domain, seed) if folder is None else iter(())
     turns = (Filler(f"{name}, turn {number}", turn) for name, own in told for number, turn in enumerate(own, start=1))
-    for filler in turns if folder is None else read_fillers(folder, domain):
+    for filler in islice(turns, _MOST_TURNS) if folder is None else read_fillers(folder, domain):
         if found := reject(filler, rules):
             yield found
 

@@ -330,6 +330,7 @@ def writing(
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reopen", [0, 3])
 def test_a_kill_loses_nothing_that_was_put(tmp_path: Path, reopen: int) -> None:
     path, rng, printed = tmp_path / "1.sqlite", random.Random(reopen), 0

@@ -13,6 +13,7 @@ import pytest
 
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
+from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_memorycode.outputs import read_outputs
 from beam_memorycode.rules import DialogueRules
 from beam_memorycode.running import (
@@ -206,20 +207,22 @@ def test_a_wrong_ranking_leaves_its_queries_unscored(results: Any, repo_root: Pa
 
 @pytest.mark.usefixtures("in_this_process")
 def test_ranks_are_estimated_named_in_the_manifest_and_their_key_is_needed_there_alone(
-    memorycode_data: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RANKER_KEY", raising=False)
+    data = tmp_path / "data"
+    generate_dialogues(GenerateOptions(data, counts=(2,)))
     with ScriptedServer(lambda _: "code") as server:
         models = reranked(server, tmp_path / "m.yaml", key_variable="RANKER_KEY", input_price=1.0)
         usual: dict[str, Any] = {"models": models, "most": 1, "settings": {"workers": 1}, "yes": True}
-        run_command(MEMORYCODE, TaskOptions(memorycode_data, tmp_path / "run", arms=["alone"], **usual))
+        run_command(MEMORYCODE, TaskOptions(data, tmp_path / "run", arms=["alone"], **usual))
         with pytest.raises(UserError, match="RANKER_KEY"):
-            run_command(MEMORYCODE, TaskOptions(memorycode_data, tmp_path / "run", arms=["retrieval"], **usual))
+            run_command(MEMORYCODE, TaskOptions(data, tmp_path / "run", arms=["retrieval"], **usual))
         assert "rerank-english-v3.0" in capsys.readouterr().out
         assert not [request for request in server.requests if request.path == "/v1/rerank"]
         monkeypatch.setenv("RANKER_KEY", "ranker-key-for-tests-only")
         monkeypatch.setattr("beamlib.llm.keys._kept", {})
-        plan = run_command(MEMORYCODE, TaskOptions(memorycode_data, tmp_path / "run", arms=["retrieval"], **usual))
+        plan = run_command(MEMORYCODE, TaskOptions(data, tmp_path / "run", arms=["retrieval"], **usual))
         asked = [request for request in server.requests if request.path == "/v1/rerank"]
     assert asked and plan.stores["retrieval"].fields["settings"]["reranker"]["model"] == "rerank-english-v3.0"
 
