@@ -28,6 +28,7 @@ from beamlib.memory.rag import Rag
 from beamlib.plugins import plugins
 from beamlib.processes import process_pool
 from beamlib.retrieval import RETRIEVERS as KNOWN_RETRIEVERS
+from beamlib.scoring.average_recall import average_recall
 from beamlib.scoring.measured import (
     ARMS,
     MOST_PAIRS,
@@ -36,7 +37,6 @@ from beamlib.scoring.measured import (
     MeasuredQuestion,
     Measurement,
     Notes,
-    average_recall,
     check_budgets,
     check_choices,
 )

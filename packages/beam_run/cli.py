@@ -245,8 +245,8 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Score the stored judgements of RUN by a protocol, arms by abilities; no call is made."""
+    from beamlib.report.printed import print_by_ability
     from beamlib.report.results import score_folders
-    from beamlib.report.table import print_by_ability
 
     rows = score_folders(run, protocol, as_is=as_is)
     print_by_ability(rows, "mean", ("size", "arm"), long=long, as_csv=as_csv, as_json=as_json)

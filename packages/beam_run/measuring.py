@@ -45,9 +45,10 @@ def evidence(
     from beamlib.commands.measuring import evidence_rows
     from beamlib.data.conversations import SIZES
     from beamlib.data.sources import find_conversations, parse_size
+    from beamlib.report.printed import print_by_ability
     from beamlib.report.series import series_named
-    from beamlib.report.table import print_by_ability
-    from beamlib.scoring.measured import average_recall, read_measurements
+    from beamlib.scoring.average_recall import average_recall
+    from beamlib.scoring.measured import read_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or list(SIZES)
     arms, retrievers, ks = listed(arm), listed(retriever), listed_numbers(k, "--k")

@@ -14,11 +14,11 @@ from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.protocol import partly_shown
 from beamlib.memory.rag import Rag
 from beamlib.plugins import plugins
+from beamlib.scoring.average_recall import average_recall
 from beamlib.scoring.measured import (
     FileHeader,
     Measurement,
     Shown,
-    average_recall,
     context_shown,
     differences,
     read_measurements,
