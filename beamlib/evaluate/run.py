@@ -36,6 +36,7 @@ from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside
 from beamlib.llm.call_store import CallStore
+from beamlib.memory.declared import kind_of, young_settings
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.run import Run
 
@@ -100,7 +101,9 @@ class Beam(Task):
 
     def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The arm, the parameters that its answers rest on, and the code of a memory of the user's own."""
-        settings = {"arm": arm.model_dump(), **settings_of(parameters, answer_parameters(arm.memory))}
+        of_others = young_settings() - kind_of(arm.memory).own_settings.model_fields.keys()
+        names = [name for name in answer_parameters(arm.memory) if name not in of_others]
+        settings = {"arm": arm.model_dump(), **settings_of(parameters, names)}
         settings["released"] = sorted(parameters.flags)
         if arm.target:
             settings |= {"own": parameters.identity_of(arm.target)[0], "seconds": parameters.memory_timeout}

@@ -27,8 +27,9 @@ from beam_run.executing import (
 )
 from beam_run.job import MainJob, RunPlan, confirm, plan
 from beam_run.shown_tasks import Suite, recording_command, study_of
+from beamlib.commands.admission import admit
 from beamlib.commands.cost_table import costs_in_words
-from beamlib.commands.estimate import start_estimate
+from beamlib.commands.estimate import read_estimate, start_estimate
 from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.evaluate.beam_records import Evaluation
@@ -38,6 +39,7 @@ from beamlib.evaluate.run import evaluation_of
 from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import refuse_unscored
 from beamlib.files import temporary_folder
+from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters
@@ -48,6 +50,8 @@ from beamlib.scoring.scores import score_run, unscored_reasons
 from beamlib.text import count
 
 CHECK = "check"
+AUTHORS = "authors"
+"""The parameter, and the folder of a run that keeps the models file of those who write its conversations."""
 
 
 def run(job: MainJob, step: str = "") -> None:
@@ -109,7 +113,7 @@ def conversations(job: MainJob, planned: RunPlan) -> None:
         console.print(f"  conversations of {planned.runs[0].data}: none is written")
         return
     if planned.authors:
-        planned.authors.save(planned.folder / "authors")
+        planned.authors.save(planned.folder / AUTHORS)
     started = time.monotonic()
     new, all_of_them = planned.generation.make()
     took = f"{time.monotonic() - started:.0f} s"
@@ -142,6 +146,9 @@ def _evaluate(suite: Suite, run: Run) -> Iterator[str]:
     for variant, asked in study_of(suite.name).shown_plans(run).items():
         label = suite.label(run, variant)
         console.print(f"\n{label}", style="bold")
+        if suite.admission and asked.pending and run.calls != "replay" and (estimated := read_estimate(run)):
+            for line in admit(run, estimated):
+                console.print(f"  {line}")
         started = time.monotonic()
         run_task(asked, command="" if beam else recording_command(asked, suite.settings))
         asked.task.finish(asked)
@@ -177,8 +184,10 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
     work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER_NOTEBOOKS]
     work += [(name, _shown(published), folder / FIELD_PART) for name in FIELD_NOTEBOOKS]
+    authors = planned.folder / AUTHORS / MODELS
+    written = {AUTHORS: str(authors)} if planned.authors and authors.exists() else {}
     work += [
-        (name, _shown(run.given.model_copy(update=kept_files(run, run.path()))), folder / run.part)
+        (name, _shown(run.given.model_copy(update=kept_files(run, run.path()) | written)), folder / run.part)
         for run in planned.runs
         for name in names
     ]
