@@ -30,12 +30,6 @@ HYBRID_BEAM_REMOVED: Final = (
 )
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
-HUB_NAMES: Mapping[str, str] = {
-    "minilm": "sentence-transformers/all-MiniLM-L6-v2",
-    "bge-small": "BAAI/bge-small-en-v1.5",
-    "bge-large": "BAAI/bge-large-en-v1.5",
-}
-"""Encoders by short name."""
 PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 """A name that may name a folder."""
 
@@ -130,16 +124,8 @@ class RetrievalSettings(Section):
     @field_validator("retrievers", "encoders", "faiss_indexes")
     @classmethod
     def _different(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        if len(set(value)) != len(value):
-            raise ValueError(f"{info.field_name} must be different ones")
-        return value
-
-    @field_validator("encoders")
-    @classmethod
-    def _plain_encoders(cls, value: list[str]) -> list[str]:
-        for name in value:
-            if not re.fullmatch(PLAIN_NAME, name):
-                raise ValueError(f"{name!r:.80} names no folder of results; use a name such as bge-small")
+        if len(set(value)) != len(value) or not all(re.fullmatch(PLAIN_NAME, name) for name in value):
+            raise ValueError(f"{info.field_name} must be different ones, by plain names such as bge-small")
         return value
 
 

@@ -13,7 +13,7 @@ from beamlib.memory.outside import Own
 from beamlib.memory.targets import OWN_MEMORY, PROCESS
 from beamlib.params import RunParameters
 from beamlib.plugins import plugins
-from beamlib.settings import HUB_NAMES, HYBRID_BEAM_REMOVED, PLAIN_NAME, FaissIndex, RetrieverName
+from beamlib.settings import HYBRID_BEAM_REMOVED, PLAIN_NAME, FaissIndex, RetrieverName
 
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
@@ -130,8 +130,7 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
         return memory_arm(base_memory(), parameters, **changes)
 
     search = parameters.retrieval
-    used = HUB_NAMES.get(search.encoder, search.encoder)
-    encoders = [None if HUB_NAMES.get(name, name) == used else name for name in search.encoders]
+    encoders = [None if name in search.encoder else name for name in search.encoders]  # part of a name on the hub
     indexes = [None if name == search.faiss_index else name for name in search.faiss_indexes]
     own, called = parameters.own_memories, parameters.own_name
     return {

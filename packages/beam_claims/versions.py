@@ -1,6 +1,10 @@
-"""Write the page of what the published paper changed in the submission: `beamlib claims --versions`."""
+"""What the published paper changed in the submission (`beamlib claims --versions`), and its indexes, measured."""
 
 from __future__ import annotations
+
+from importlib.resources import files
+
+import pandas as pd
 
 from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit
 from beamlib.data.published import PAPERS, changed_cells, table
@@ -54,3 +58,12 @@ def _changed_claims() -> list[list[str]]:
 
 def _said(result: ClaimResult | None) -> tuple[str, str]:
     return ("–", "–") if result is None else (f"{result.claim}: {result.printed}", result.status)
+
+
+def measured_indexes() -> pd.DataFrame:
+    """Average by size what a flat and an HNSW index find, and how long they take (`benchmarks/hnsw.py`)."""
+    measured = pd.read_csv(str(files("beamlib.data.measured") / "hnsw.csv"))
+    sizes = measured.pop("conversation").str.partition("-")[0]
+    averages = measured.groupby(sizes, sort=False).mean().round(3).rename_axis("size")
+    averages.insert(0, "conversations", sizes.value_counts())
+    return averages

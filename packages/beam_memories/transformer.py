@@ -22,7 +22,6 @@ from scipy.sparse import csr_matrix
 from beamlib.errors import UserError
 from beamlib.retrieval.base import Index, Keys, Scores
 from beamlib.retrieval.encoder import Encoder
-from beamlib.settings import HUB_NAMES
 
 BATCH = 32
 """Texts per forward pass; larger batches are slower on a CPU."""
@@ -35,6 +34,12 @@ HUB_NAME = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)?")
 """A model by its name on the hub, which is no path."""
 HUB_OFFLINE = "HF_HUB_OFFLINE"
 """The environment variable that, at 1, keeps a model that is not in the cache from being fetched."""
+HUB_NAMES = {
+    "minilm": "sentence-transformers/all-MiniLM-L6-v2",
+    "bge-small": "BAAI/bge-small-en-v1.5",
+    "bge-large": "BAAI/bge-large-en-v1.5",
+}
+"""Encoders by short name."""
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 _NOT_NEEDED = (*_PICKLES, "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "onnx/*", "openvino/*", "*.tflite")
 

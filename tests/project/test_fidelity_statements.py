@@ -10,6 +10,7 @@ import faiss
 import pytest
 
 import beamlib
+from beam_memories.transformer import HUB_NAMES
 from beamlib.data.conversations import ABILITIES, SIZES, Conversation, Probe, Size
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
@@ -29,7 +30,6 @@ from beamlib.plugins import plugins
 from beamlib.retrieval import embedded_encoder
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.run import Run
-from beamlib.settings import HUB_NAMES
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 
