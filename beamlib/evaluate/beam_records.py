@@ -30,7 +30,7 @@ from beamlib.evaluate.records import (
     read_task_manifest,
 )
 from beamlib.files import read_json, sha256_of_file, write_json
-from beamlib.llm.exchange import Basis, unverified
+from beamlib.llm.basis import Basis, unverified
 from beamlib.memory.declared import memories
 from beamlib.params import FIELDS
 from beamlib.run import Run

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from beamlib.data.checked_json import State
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, sha256, to_json, write_json
-from beamlib.llm.exchange import Basis
+from beamlib.llm.basis import Basis
 from beamlib.places import ROOT
 from beamlib.version import __version__
 

@@ -29,7 +29,8 @@ from pydantic import Field, ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256, sync
-from beamlib.llm.exchange import Basis, Count, Exchange, stated_basis
+from beamlib.llm.basis import Basis, basis_of
+from beamlib.llm.exchange import Count, Exchange
 from beamlib.llm.model import REFUSALS, TRANSIENT, Completion
 
 FORMAT = 4
@@ -83,9 +84,10 @@ class StoredCall(Exchange):
 
 def stated_costs(*, claimed: bool) -> str:
     """Say what the costs of stored calls rest on, wherever they are printed."""
-    labels = {"input_tokens": "tokens", "latency": "seconds"}
-    prices = Basis.CLAIMED if claimed else "as in the models file"
-    return f"{stated_basis(StoredCall, labels, claimed=claimed)}; prices: {prices}"
+    if claimed:
+        return f"tokens, seconds and prices: {Basis.CLAIMED}"
+    basis = basis_of(StoredCall)
+    return f"tokens: {basis['input_tokens']}; seconds: {basis['latency']}; prices: as in the models file"
 
 
 @dataclass(frozen=True, slots=True)

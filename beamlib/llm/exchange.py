@@ -6,53 +6,16 @@ process (`beam_memories.memory_process`) and a worker's journal (lines of `Store
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from beamlib.llm.basis import Basis
 from beamlib.llm.model import ModelError, Outcome, Usage
 
 LARGEST_COUNT = 2**53
 """The largest integer that every JSON reader keeps exact."""
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
-
-
-class Basis(StrEnum):
-    """Who says that a value is so. A field's type carries it: `model: Annotated[str, Basis.COMPUTED]`."""
-
-    COMPUTED = "computed here"
-    """It follows from what is sent; a replay computes it again."""
-    REPORTED = "reported by the server"
-    MEASURED = "measured where it was recorded"
-    CLAIMED = "claimed by a publisher"
-
-
-def basis_of(kind: type[BaseModel]) -> dict[str, Basis]:
-    """Return the basis of each field of a record. A field that says nothing is claimed: nobody has shown it."""
-    return {
-        name: next((mark for mark in field.metadata if isinstance(mark, Basis)), Basis.CLAIMED)
-        for name, field in kind.model_fields.items()
-    }
-
-
-def unverified(kind: type[BaseModel]) -> tuple[str, ...]:
-    """List the fields of a record that a replay does not compute again."""
-    return tuple(name for name, basis in basis_of(kind).items() if basis is not Basis.COMPUTED)
-
-
-def stated_basis(kind: type[BaseModel], labels: Mapping[str, str], *, claimed: bool = False) -> str:
-    """Say what the printed fields of a record rest on, for example `tokens: reported by the server`.
-
-    Args:
-        labels: Fields, and what they are called where they are printed.
-        claimed: The records came from somebody's archive and were not replayed: its publisher vouches for all of it.
-    """
-    groups: dict[Basis, list[str]] = {}
-    for name, label in labels.items():
-        groups.setdefault(Basis.CLAIMED if claimed else basis_of(kind)[name], []).append(label)
-    return "; ".join(f"{', '.join(names)}: {basis}" for basis, names in groups.items())
 
 
 class Exchange(BaseModel):

@@ -12,6 +12,7 @@ import yaml
 
 from beam_memories.transformer import HUB_NAME, HUB_OFFLINE
 from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
+from beam_run.verified_calls import Verification, refuse_missing, verify_calls, watch
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
@@ -29,12 +30,11 @@ from beamlib.evaluate.beam_records import (
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
 from beamlib.files import make_folder, read_json, sha256_of_file, sync, temporary_folder, to_json, write_text
+from beamlib.llm.basis import unverified
 from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
-from beamlib.llm.exchange import unverified
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.llm.replay_log import Verification, refuse_missing, verify_calls, watch
 from beamlib.memory.declared import named_memories
 from beamlib.params import parse_parameters
 from beamlib.run import Run

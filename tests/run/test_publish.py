@@ -28,9 +28,9 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import Manifest, differing_claim, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
+from beamlib.llm.basis import Basis, basis_of, unverified
 from beamlib.llm.call_store import StoredCall
 from beamlib.llm.endpoints import Endpoint, load_models, parse_models
-from beamlib.llm.exchange import Basis, basis_of, unverified
 from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
@@ -236,7 +236,7 @@ def test_costs_on_the_page_say_what_they_rest_on(run: Path, tmp_path: Path) -> N
             ours,
             "tokens: reported by the server; seconds: measured where it was recorded; prices: as in the models file",
         ),
-        (tmp_path / "theirs", "tokens, seconds: claimed by a publisher; prices: claimed by a publisher"),
+        (tmp_path / "theirs", "tokens, seconds and prices: claimed by a publisher"),
     ):
         page = write_page(read_run(folder, EXAMPLE), workers=1)
         assert f"Costs rest on {words}." in page.read_text()
@@ -296,7 +296,7 @@ def test_a_manifest_with_any_one_field_forged_is_refused_or_said_to_be_claimed(r
             said = verify(remade({**whole, name: signed(forged)}, tmp_path / "forged.tar.zst"), EXAMPLE)
         except UserError:
             continue
-        assert "claimed, not checked: the commit" in said
+        assert "; the commit " in said.partition("claimed, not checked: ")[2]
         passed[".".join(map(str, path))] = said
     assert {field.partition(".")[0] for field in passed} <= set(unverified(Manifest))
     assert "commit" in passed and f"{honest['commit'][:-1]}"[:8] not in passed["commit"].partition("the commit")[2][:9]
@@ -387,8 +387,10 @@ def test_a_field_of_a_call_is_verified_or_named(field: str, archived: dict[str, 
     else:
         values = {"time": "2020-01-01T00:00:00+00:00", "finish_reason": "eos", "text": call["text"] + " Forged."}
         call[field] = values.get(field, other(call.get(field, StoredCall.model_fields[field].default)))
+    if field == "key":  # of a request that nothing asks for; the one that is asked for is not stored
+        call["key"] = "0" * 64
     archive = remade(restored(archived, name, calls), tmp_path / "forged.tar.zst")
-    if field in ("text", "outcome"):
+    if field in ("key", "text", "outcome"):
         with pytest.raises(UserError, match=r"came out otherwise than published|calls? (is|are) not stored"):
             verify(archive, EXAMPLE)
     elif basis_of(StoredCall)[field] is Basis.COMPUTED:
