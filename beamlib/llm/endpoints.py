@@ -298,12 +298,8 @@ class ModelsFile(BaseModel):
             yield from ((f"reader:{method}", endpoint) for method, endpoint in reader.methods.items())
         yield from (("memory", self.memory), ("compressor", self.compressor), ("judge", self.judge))
         yield "aligner", self.aligner
-        if self.embedding:
-            yield EMBEDDING, self.embedding
-        if self.reranker:
-            yield RERANKER, self.reranker
-        if self.auditor:
-            yield "auditor", self.auditor
+        others = ((EMBEDDING, self.embedding), (RERANKER, self.reranker), ("auditor", self.auditor))
+        yield from ((role, endpoint) for role, endpoint in others if endpoint)
         for role in get_args(Author):
             if {role, "planner", *(["speaker"] if role == "detector" else [])} & self.authors.keys():
                 yield role, self.author(role)
