@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
+from beamlib.commands.admission import ask_known
 from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
 from beamlib.commands.dry_run import (
     CallStep,
@@ -37,6 +38,7 @@ from beamlib.evaluate.run import plan_run
 from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan
 from beamlib.files import read_json, write_json
+from beamlib.llm.admission import ADMISSION
 from beamlib.llm.client import RERANK, EndpointModel, ForwardingModel, forwarded_step
 from beamlib.llm.embedding_model import EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, RERANKER, Embedding, Endpoint
@@ -53,19 +55,24 @@ ENOUGH_QUESTIONS = 20
 """Stored replies of a step from which on their mean replaces the expected length."""
 
 
-def estimate(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> Estimate:
+def estimate(
+    parameters: RunParameters | Run, arms: Sequence[Arm], *, admission: bool = False, quiet: bool = False
+) -> Estimate:
     """Rehearse what is pending for `arms` over all conversations of the run; nothing is called or written."""
     run = Run.of(parameters)
     if not run.models_file:
         return Estimate(size=run.size, backbone="", conversations=0, arms=tuple(arm.name for arm in arms))
-    return estimate_plan(plan_run(run, arms, quiet=quiet), quiet=quiet)
+    return estimate_plan(plan_run(run, arms, quiet=quiet), admission=admission, quiet=quiet)
 
 
-def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
+def estimate_plan(plan: TaskPlan, *, admission: bool = False, quiet: bool = False) -> Estimate:
     """Rehearse what is pending in a plan, of any task, with models that call nobody.
 
     The user's own memory is rehearsed as if it recalled like BM25; calls of its own code are not included. Calls of an
     adapter are counted by a rule (`count_adapters`).
+
+    Args:
+        admission: Whether the roles that are called answer known questions first.
     """
     task, run = plan.task, plan.run
     label = task.name or run.size
@@ -85,6 +92,11 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     for part, own in _rehearsed([(rehearsal, expected) for rehearsal in pending], run, label, quiet=quiet):
         tally.merge(part)
         alike += own
+    if admission and (longest := _longest(tally)):
+        with rehearsed_roster(run, ADMISSION, expected) as (roster, own_tally):
+            for _ in ask_known(roster, run, longest):
+                pass
+        tally.merge(own_tally)
     questions = sum(len(asked.probes) for asked in asking if isinstance(asked, Questions))
     return build_estimate(
         run,
@@ -96,6 +108,15 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
         suite=task.name,
         warnings=tuple(_alike_lines(alike, questions)),
     )
+
+
+def _longest(tally: CallTally) -> dict[str, int]:
+    """Return the tokens of the longest pending request of every role that writes."""
+    longest: dict[str, int] = {}
+    for (role, _), calls in tally.items():
+        if calls.pending and role != EMBEDDING:
+            longest[role] = max(longest.get(role, 0), calls.longest[0])
+    return longest
 
 
 _Todo = tuple[Rehearsal, Mapping[CallStep, float]]

@@ -51,6 +51,9 @@ Long = Annotated[bool, typer.Option("--long", help="Print a row per ability, wit
 Csv = Annotated[bool, typer.Option("--csv", help="Print those rows as CSV.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")]
 
+NoAdmission = Annotated[
+    bool, typer.Option("--no-admission", help="Ask the models no known questions before the run (docs/running.md).")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Confirm the estimated cost.")]
 
 MAIN_JOB = "Main job"

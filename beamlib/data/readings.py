@@ -1,6 +1,6 @@
 """Who read which question against its chat, and what they found: data (`readings.csv`), apart from the errata list.
 
-A reading is one person's verdict on one question. `assess` puts the readings of a question together at two thresholds:
+A reading is one reader's verdict on one question. `assess` puts the readings of a question together at two thresholds:
 *beyond doubt* and *strict*. docs/readings.md has the protocol.
 """
 

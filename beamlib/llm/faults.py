@@ -79,6 +79,7 @@ class RetryableError(Exception):
         throttled: The endpoint limits the rate of calls.
         timed_out: The response took too long.
         structural: The response came with status 200 and is no completion.
+        loading: The server says that it is not ready yet (status 503), as while it loads a model.
         cure: What may help, for messages.
         usage: What the try cost all the same.
     """
@@ -90,6 +91,7 @@ class RetryableError(Exception):
     throttled: bool = False
     timed_out: bool = False
     structural: bool = False
+    loading: bool = False
     cure: str = ""
     usage: Usage = field(default_factory=Usage)
 
@@ -270,7 +272,7 @@ def status_error(
         return RefusedField(text, fields)
     if status in _REFUSED or not (asker.answered or status in _BUSY or status >= 500):
         return ModelError(text, Outcome.REFUSED)
-    return RetryableError(text, wait=wait, silent=status >= 500, throttled=status < 500)
+    return RetryableError(text, wait=wait, silent=status >= 500, throttled=status < 500, loading=status == 503)
 
 
 def _in_words(seconds: float) -> str:

@@ -29,7 +29,8 @@ _IN_A_ROW = 8
 """Tries in a row before a role waits. If one try in five fails, the chance is 3 in 10^6."""
 _PROBES = 3
 _FIRST_PATIENCE = 5.0
-"""Seconds for an address that has never answered: probably a wrong one, or the server is not running."""
+"""Seconds for an address that has never answered: probably a wrong one, or the server is not running. One that says
+itself that it is not ready (503) gets its patience: a server that loads a model needs a minute."""
 _QUOTA_SECONDS = 120.0
 """Seconds for a busy server at least: most limits are per minute."""
 
@@ -121,7 +122,7 @@ class Reception:
             self._since = now
         self._failed += 1
         self._requests.add(request)
-        limit = patience if self.answered else min(patience, _FIRST_PATIENCE)
+        limit = patience if self.answered or failure.loading else min(patience, _FIRST_PATIENCE)
         if failure.throttled:
             limit = max(patience, _QUOTA_SECONDS)
         if self.open:

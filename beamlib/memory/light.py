@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
-from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut, passage_tokens
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, exact_joint, fit_pairs, pairs_cut
 from beamlib.memory.declared import Given, MemorySettings, SharedReading, setting
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import keys_of_pairs, read_pairs
@@ -95,7 +95,9 @@ def working_memory(
     A retrieved pair may be in both parts, so that each part reads the same with and without the other (Table 8). If not
     all fit, the oldest are dropped.
     """
-    fitted, _ = fit_pairs(newest_pairs(pairs, count)[::-1], tokens, counter, longest=longest)
+    fitted, _ = fit_pairs(
+        newest_pairs(pairs, count)[::-1], tokens, counter, longest=longest, joint=exact_joint(counter)
+    )
     return fitted[::-1]
 
 
@@ -493,7 +495,8 @@ class Light(SharedReading):
             best, _ = fit_pairs(ranked[:BASE_K], budget["episodic"], settings.counter)
             newest = working_memory(everything, count, left - _size(best, settings.counter), settings.counter, longest)
         left -= _size(newest, settings.counter)
-        pairs, _ = fit_pairs(ranked, left, settings.counter, longest=budget["episodic"], skip=True)
+        joint = exact_joint(settings.counter)
+        pairs, _ = fit_pairs(ranked, left, settings.counter, longest=budget["episodic"], skip=True, joint=joint)
         return pairs, newest, recalled
 
     def _pack(self, ranked: Sequence[Passage]) -> tuple[list[Passage], Cuts]:
@@ -557,7 +560,7 @@ class Light(SharedReading):
 
 
 def _size(passages: Sequence[Passage], counter: TokenCounter) -> int:
-    return sum(passage_tokens(item.text, counter) for item in passages)
+    return sum(counter.count(item.text) + exact_joint(counter) for item in passages)
 
 
 def _cuts(retrieved: Sequence[Passage], newest: Sequence[Passage], shown: Sequence[Passage]) -> Cuts:

@@ -7,8 +7,9 @@ stand-in, which is not a language model; RAG's numbers rest on no model at all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from importlib.resources import files
 from itertools import product
 
 import pandas as pd
@@ -141,7 +142,7 @@ class ReleasedRecall:
             interval=interval_note(max(sizes.values(), default=0)).partition(" (")[0],
             treatment="chat_variant=truncated, strip_markers=true, errata=flag",
             token_counter="words and marks",
-            memories=(_KEYS, _FITTED),
+            memories=(_KEYS, _FITTED, domain_mix([measurement.id for measurement in self.measurements])),
         )
 
     def budgets(self, arm: str = "light retrieval alone", retriever: str = "hybrid") -> pd.DataFrame:
@@ -174,6 +175,19 @@ class ReleasedRecall:
         conversations = count(int(drawn["conversations"].sum()), "conversation")
         basis = f"{conversations}, n = {drawn['n'].sum()}. {_KEYS}"
         return figure, frame, f"Figure {number} on the released benchmark: {what}. {basis}"
+
+
+def domain_mix(conversations: Iterable[str]) -> str:
+    """Say how the domains of released conversations are mixed in each size, which intervals over them do not show."""
+    domains = pd.read_csv(str(files("beamlib.data") / "domains.csv"), index_col="id")["domain"]
+    by_size: dict[str, Counter[str]] = {}
+    for name in conversations:
+        by_size.setdefault(name.partition("-")[0], Counter())[domains.get(name, "unknown")] += 1
+    mixes = (
+        f"{size} {', '.join(f'{number} {domain}' for domain, number in mix.most_common())}"
+        for size, mix in by_size.items()
+    )
+    return f"Domains: {'; '.join(mixes)}. Intervals hold for conversations of this mix, not for others."
 
 
 def _removed(arm: str) -> str | None:

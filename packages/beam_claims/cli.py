@@ -118,11 +118,19 @@ def data_readers(
 
 def claims(
     paper: Annotated[str, typer.Option(help="v2: the published paper; v1: the submission.")] = "v2",
+    versions: Annotated[
+        bool, typer.Option("--versions", help="Show what v2 changed in v1, as docs/paper-versions.md has it.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Recompute every claim of the paper from its published tables."""
     from beam_claims.engine import audit, render_claims
 
+    if versions:
+        from beam_claims.versions import versions_page
+
+        print(versions_page(), end="")
+        return
     results = audit(paper=cast(Paper, paper))
     print(
         to_json([result.model_dump(mode="json") for result in results], indent=2) if as_json else render_claims(results)
@@ -146,6 +154,26 @@ def reproduce(
     print(to_json(found.model_dump(mode="json"), indent=2) if as_json else render(found))
 
 
+def data_appendix(
+    folder: Path,
+    appendix: Annotated[str, typer.Option(help="B.6, D, E or F; by default all.")] = "",
+    run: Annotated[Path | None, typer.Option(help="A run folder: also show what its LIGHT answered.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Copy their conversations into this new data folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the examples of the paper's appendices from FOLDER: B.6, D, E, and the case study F.
+
+    `--appendix F --out OUT`, then `./run_all.sh --data OUT --sizes 500k` answers F by LIGHT with and without the
+    scratchpad; with --run, both answers stand below each question.
+    """
+    from beam_claims.appendices import copy_conversations, examples, render
+
+    found = examples(folder, appendix, run)
+    print(to_json([one.model_dump(mode="json") for one in found], indent=2) if as_json else render(found))
+    if out is not None:
+        print(copy_conversations(found, out))
+
+
 def data_check(folder: Path, as_json: Json = False) -> None:
     """Count what is in FOLDER, compare its files with the released ones, and list every anomaly.
 
@@ -165,6 +193,7 @@ def add_to(app: typer.Typer, data: typer.Typer) -> None:
     app.command("reproduce", rich_help_panel=RESULTS)(reproduce)
     data.command("check")(data_check)
     data.command("audit")(data_audit)
+    data.command("appendix")(data_appendix)
     data.command("errata")(data_errata)
     data.command("readings")(data_readings)
     data.command("detectors")(data_detectors)

@@ -249,6 +249,15 @@ def render_claims(results: Sequence[ClaimResult], width: int = 120) -> str:
     return f"{buffer.getvalue()}{total_line(results)}"
 
 
+def measured_indexes() -> pd.DataFrame:
+    """Average by size what a flat and an HNSW index find, and how long they take (`benchmarks/hnsw.py`)."""
+    measured = pd.read_csv(str(files("beamlib.data.measured") / "hnsw.csv"))
+    sizes = measured.pop("conversation").str.partition("-")[0]
+    averages = measured.groupby(sizes, sort=False).mean().round(3).rename_axis("size")
+    averages.insert(0, "conversations", sizes.value_counts())
+    return averages
+
+
 def markdown(results: Sequence[ClaimResult]) -> str:
     """Return the audit as a Markdown table with its totals."""
     return markdown_table(_HEADINGS, [_cells(result) for result in results], footer=[total_line(results)])

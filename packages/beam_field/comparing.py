@@ -30,7 +30,7 @@ from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
 from beamlib.evaluate.beam_records import MANIFEST, read_manifest, stored_judgements
 from beamlib.evaluate.imported import UNNAMED_PROMPT, Provenance
-from beamlib.scoring.intervals import Comparison, compare, conversation_values, mean_interval
+from beamlib.scoring.intervals import Comparison, compare, conversation_values, holm, mean_interval
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE, not_computable, score_run, summarise
@@ -242,11 +242,13 @@ class SystemPair:
     second: FieldSystem
     comparison: Comparison
     questions: int
+    corrected: float
+    """The p-value corrected by Holm for all pairs that are compared."""
 
     @property
     def is_better(self) -> bool:
-        """Whether the first is better by interval and test."""
-        return self.comparison.n > 1 and self.comparison.low > 0 and self.comparison.p_value < 0.05
+        """Whether the first is better by interval and corrected test."""
+        return self.comparison.n > 1 and self.comparison.low > 0 and self.corrected < 0.05
 
 
 def comparable_pairs(systems: Sequence[FieldSystem]) -> list[SystemPair]:
@@ -261,5 +263,6 @@ def comparable_pairs(systems: Sequence[FieldSystem]) -> list[SystemPair]:
         comparison = compare(a, b)
         if comparison.difference < 0:
             first, second, comparison = second, first, compare(b, a)
-        pairs.append(SystemPair(first, second, comparison, len(shared)))
-    return pairs
+        pairs.append((first, second, comparison, len(shared)))
+    corrected = holm([comparison.p_value for _, _, comparison, _ in pairs])
+    return [SystemPair(*pair, p_value) for pair, p_value in zip(pairs, corrected, strict=True)]

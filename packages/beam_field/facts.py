@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from beam_field.readings import ReadingsReport, report_readings
+from beam_offline.judge.features import FEATURES
 from beam_offline.judge_error import error_rows
 from beamlib.data.readings import load_planted, load_readings
 from beamlib.errors import UserError
@@ -47,6 +48,26 @@ def bias(run: str) -> Estimate:
     """Mean of the offline judge's scores less GPT-5's."""
     ends = (float(_row(run)[name]) if _row(run)[name] else None for name in ("bias_low", "bias_high"))
     return Estimate(float(_row(run)["bias"]), *ends)
+
+
+@fact(
+    "judge.features",
+    unit="table",
+    source="packages/beam_offline/judge/features.py",
+    command="beamlib facts judge.features",
+)
+def features() -> str:
+    """The twelve numbers that the offline judge goes by."""
+    rows = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in FEATURES.items())
+    return f"\n| feature | what it says |\n|---|---|\n{rows}"
+
+
+@fact("judge.made", unit="table", source="packages/beam_field/judged_made.csv", command=JUDGE)
+def made() -> str:
+    """What the offline judge pays for made answers, by kind: nugget mean over abilities, 100K 1 to 10."""
+    rows = csv.DictReader(files("beam_field").joinpath("judged_made.csv").open())
+    lines = (f"| {row['answers']} | {row['n']} | {decimals(float(row['mean']), 2)} | {row['goal']} |\n" for row in rows)
+    return f"\n| answers | nuggets | earn | should |\n|---|---:|---:|---|\n{''.join(lines)}"
 
 
 # What readers found in the questions ----------------------------------------------------------------------------------

@@ -133,13 +133,18 @@ def pairs_table(systems: Sequence[FieldSystem]) -> Table:
     for pair in comparable_pairs(systems):
         comparison, source = pair.comparison, pair.first.source
         interval = NOTHING if np.isnan(comparison.low) else f"[{comparison.low:+.3f}, {comparison.high:+.3f}]"
-        p = NOTHING if np.isnan(comparison.p_value) else _p(comparison.p_value).removeprefix("p = ").removeprefix("p ")
-        facts = (source.tier, pair.first.name, pair.second.name, f"{comparison.difference:+.3f}", interval, p)
+        tests = (
+            NOTHING if np.isnan(p) else _p(p).removeprefix("p = ").removeprefix("p ")
+            for p in (comparison.p_value, pair.corrected)
+        )
+        facts = (source.tier, pair.first.name, pair.second.name, f"{comparison.difference:+.3f}", interval, *tests)
         rows.append((*facts, str(pair.questions), str(comparison.n), source.judged_by))
-    header = ["tier", "system", "minus", "difference", "95 % interval", "p", "questions", "conversations", "judge"]
+    header = ["tier", "system", "minus", "difference", "95 % interval", "p", "p (Holm)", "questions"]
+    header += ["conversations", "judge"]
     footer = (
         BASIS,
-        "Paired over conversations, t-interval; p: sign-flip test. Other pairs differ in judge, its prompt, verdicts, "
+        "Paired over conversations, t-interval; p: sign-flip test; Holm: corrected for all pairs of this table.",
+        "Other pairs differ in judge, its prompt, verdicts, "
         "questions or gold in the answer prompt, or nobody says who judged or whether gold was there.",
     )
     return Table("Pairs that may be compared", pd.DataFrame(rows, columns=header), footer, kind="costs")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from beam_run.ending import conclude
+from beam_run.endpoint_report import endpoints
 from beam_run.facts import facts
 from beam_run.measuring import evidence, measure
 from beam_run.plugins import register_packages
@@ -24,6 +25,7 @@ from beamlib.commands.options import (
     Long,
     MemoryTimeout,
     ModelOptions,
+    NoAdmission,
     PresetName,
     ProtocolOption,
     Sizes,
@@ -102,6 +104,7 @@ class MainArguments(ModelOptions):
     step: Annotated[
         str, typer.Option("--step", help="Only one: check (print the cost), conversations, evaluate, notebooks, page.")
     ] = ""
+    no_admission: NoAdmission = False
     figures: Annotated[
         str, typer.Option("--figures", help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
     ] = ""
@@ -117,7 +120,7 @@ class MainArguments(ModelOptions):
         return MainJob(
             self.data, listed(self.sizes), self.name, self.conversations, self.protocol, self.memory, suites,
             self.download, self.endpoints, listed(self.backbones), self.calls, self.prompts, self.yes, settings,
-            self.preset or "default", self.authors,
+            self.preset or "default", self.authors, not self.no_admission,
         )  # fmt: skip
 
 
@@ -191,6 +194,7 @@ class EstimateArguments(ModelOptions):
     ] = None
     preset: PresetName = ""
     skip_broken: SkipBroken = False
+    no_admission: NoAdmission = False
     as_json: Json = False
 
 
@@ -226,7 +230,8 @@ def estimate_cost(given: EstimateArguments) -> None:
         parameters = load_parameters(given.params, **values)
         if not parameters.data:
             raise UserError(f"{given.params}: it names no data; give a folder of conversations with --data.")
-        costs = estimate(parameters, arms_of(parameters, experiments(parameters)))
+        arms = arms_of(parameters, experiments(parameters))
+        costs = estimate(parameters, arms, admission=not given.no_admission)
     print(to_json(costs.model_dump(mode="json"), indent=2) if given.as_json else costs.render())
 
 
@@ -322,6 +327,7 @@ def calls_verify(
     print(verify(archive, data))
 
 
+app.command(rich_help_panel=MAIN_JOB)(endpoints)
 app.command(rich_help_panel=RESULTS)(evidence)
 app.command(rich_help_panel=RESULTS)(measure)
 for _module in COMMANDS:

@@ -22,7 +22,9 @@ PAPER_NOTEBOOKS = ("00_paper",)
 
 GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
 MAIN_NOTEBOOK = "06_main_results"
-EVALUATION = ("05_memory", MAIN_NOTEBOOK, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
+EVALUATION = (
+    "05_memory", MAIN_NOTEBOOK, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation", "14_vectors_and_readagent",
+)  # fmt: skip
 SUITE_NOTEBOOKS = ("10_memorycode", "11_meme")
 """Notebooks on other benchmarks, once per run."""
 

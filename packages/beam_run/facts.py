@@ -47,8 +47,8 @@ def first_memory() -> str:
     with FIRST_MEMORY.open(encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    cells = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in (header, *rows)]
-    lines = [f"┃ {' ┃ '.join(cells[0])} ┃", *(f"│ {' │ '.join(row)} │" for row in cells[1:])]
+    lines = [" " + "   ".join(map(str.ljust, row, widths)) for row in (header, *rows)]
+    lines.insert(1, "─" * len(lines[0]))
     return "\n".join(["```", *lines, "```"])
 
 

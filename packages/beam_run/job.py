@@ -53,6 +53,7 @@ class MainJob:
         suites: Data of other benchmarks, by name.
         backbones: Readers of the models file to run, empty for its first.
         settings: Values of single parameters.
+        admission: Whether models answer known questions before anything else is paid for.
     """
 
     data: Path | None
@@ -71,6 +72,7 @@ class MainJob:
     settings: Mapping[str, Any] = field(default_factory=dict)
     preset: str = "default"
     authors: Path | None = None
+    admission: bool = True
 
     @property
     def folder(self) -> Path:
@@ -172,7 +174,7 @@ def plan(job: MainJob, place: Path) -> RunPlan:
         for name, folder in folders.items()
     ]
     published = load_parameters(PARAMS / "100k.yaml", run=str(job.folder), protocol=job.protocol)
-    suites = [Suite("beam", runs, job.settings), *suites]
+    suites = [Suite("beam", runs, job.settings, job.admission), *suites]
     return RunPlan(suites, conversations, data is None, authors if data is None else None, published)
 
 

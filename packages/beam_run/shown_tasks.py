@@ -79,12 +79,14 @@ def find_data(name: str, given: Path | None) -> str:
 class Suite:
     """A benchmark with its runs: per backbone, of BEAM also per tier. Other notebooks than BEAM's show the first.
 
-    `settings` are the parameters that the command line set one by one.
+    `settings` are the parameters that the command line set one by one. With `admission` the models answer known
+    questions first.
     """
 
     name: str
     runs: Sequence[Run]
     settings: Mapping[str, Any]
+    admission: bool = False
 
     @property
     def title(self) -> str:
@@ -127,7 +129,7 @@ class Suite:
         for run in self.runs if self.shown.models_file else ():
             here = run.model_copy(update={"data": data}) if data else run
             for variant, plan in study_of(self.name).shown_plans(here).items():
-                estimated = estimate_plan(plan, quiet=self.name != "beam")
+                estimated = estimate_plan(plan, admission=self.admission, quiet=self.name != "beam")
                 # What a memory reads does not depend on the backbone and is called once, unless each is to renew it.
                 if (run.size, variant) in counted and run.calls != "refresh":
                     estimated = estimated.without_memory()

@@ -12,6 +12,7 @@ import pytest
 
 from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit, markdown, render_claims, status_counts
 from beam_claims.values import STATUSES, Interval, figures, verdict
+from beam_claims.versions import versions_page
 from beamlib.data import published
 from beamlib.errors import UserError
 
@@ -114,6 +115,11 @@ def test_what_the_published_version_changed(results: list[ClaimResult]) -> None:
     assert "25 of 44" in changed["beam-029"]  # the submission's studies started from another system
     with pytest.raises(UserError, match=r"table11.*does not exist in v1"):
         published.table("table11", "v1")
+
+
+def test_the_page_of_both_versions_is_the_one_that_the_command_writes(repo_root: Path) -> None:
+    page = (repo_root / "docs/paper-versions.md").read_text("utf-8")
+    assert page == versions_page() and page.count("| table") == 1 + 59
 
 
 def test_a_mark_off_the_best_value_is_named() -> None:

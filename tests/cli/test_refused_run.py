@@ -88,7 +88,7 @@ def test_a_run_whose_first_calls_are_all_refused_alike_ends_and_says_how_to_go_o
 ) -> None:
     words, server = command
     replies.alike = True
-    done = called(*words, "--step", "evaluate")
+    done = called(*words, "--no-admission", "--step", "evaluate")
     assert done.returncode == 2 and len(server.requests) < 60
     assert "seed is not permitted; 5 different requests of this role in a row came to the same" in done.stderr
     assert "omit: [seed]" in done.stderr

@@ -244,3 +244,23 @@ def test_an_address_that_nobody_answers_at_ends_the_run_and_tls_errors_say_what_
     with pytest.raises(UserError):
         terms.check(0)
     terms.check(1)
+
+
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize(("status", "waits"), [(503, True), (500, False), (502, False)])
+def test_a_server_that_loads_its_model_gets_its_patience_before_the_first_answer(
+    status: int, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beamlib.llm.reception._FIRST_PATIENCE", 0.1)
+    ready = time.monotonic() + 1.0
+
+    def reply(body: dict[str, Any]) -> str | Answer:
+        return "Tea." if time.monotonic() > ready else Answer(error_body("Loading model"), status)
+
+    with ScriptedServer(reply) as server:
+        asking = model(server, concurrency=1, patience=20.0)
+        if waits:
+            assert all(isinstance(one, Completion) for one in attempt_all(asking, prompts(3)))
+        else:
+            with pytest.raises(UserError, match="Loading model"):
+                attempt_all(asking, prompts(3))

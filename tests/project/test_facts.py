@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from beam_run.facts import load_facts, marked_files
+from beam_run.facts import FIRST_MEMORY, load_facts, marked_files
 from beamlib.data.errata import load_errata
 from beamlib.errors import UserError
 from beamlib.report import facts
@@ -106,3 +107,19 @@ def test_the_command_prints_and_checks(called: Call) -> None:
     assert called("facts", "errata.listed").stdout.strip() == str(len(load_errata().entries))
     assert called("facts", "--check").returncode == 0
     assert "errata.listed: " in called("facts").stdout
+
+
+@pytest.mark.slow
+def test_the_memory_of_the_readme_gives_what_is_recorded(repo_root: Path, tmp_path: Path, called: Call) -> None:
+    readme = (repo_root / "README.md").read_text("utf-8")
+    code = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert code
+    (tmp_path / "mine.py").write_text(code[1])
+    words = ("--data", "beamlib/data/example", "--memory", f"{tmp_path}/mine.py:Newest", "--name", "test-first-memory")
+    try:
+        printed = called("run-all", *words).stdout
+        for row in FIRST_MEMORY.read_text("utf-8").splitlines()[1:]:
+            assert re.search(r"\s+".join(map(re.escape, row.split(","))), printed), row
+    finally:
+        shutil.rmtree(repo_root / "runs" / "test-first-memory", ignore_errors=True)
+        shutil.rmtree(repo_root / "figures" / "test-first-memory", ignore_errors=True)

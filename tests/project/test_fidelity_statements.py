@@ -29,6 +29,7 @@ from beamlib.plugins import plugins
 from beamlib.retrieval import embedded_encoder
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.run import Run
+from beamlib.settings import HUB_NAMES
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 
@@ -292,6 +293,37 @@ def test_faiss_is_used_by_dense_search_alone(
 def test_the_preset_embeds_by_bge_small() -> None:
     settings = light_settings(paper())
     assert settings.retriever == "dense" and settings.encoders.dense == "BAAI/bge-small-en-v1.5"
+
+
+def test_another_encoder_changes_the_index_alone(example: Conversation) -> None:
+    parameters = usual_parameters("100K", retriever="dense", encoders=["bge-small", "bge-large"])
+    arms = experiments(parameters)["encoder"]
+    assert [(arm.memory, arm.encoder) for arm in arms] == [
+        (memory, encoder) for encoder in ("bge-small", "bge-large") for memory in ("rag", "light")
+    ]
+    assert {arm.name for arm in arms} == {f"{arm.memory}-dense-k5-{arm.encoder}" for arm in arms}
+    plain = light_settings(parameters)
+    for arm in arms[1::2]:
+        own = Light.settings_for(given_to(arm, Run.of(parameters), ModelRoles.of(plugins().model())))
+        assert own.of_reading == plain.of_reading
+        assert own.encoders.dense == arm.encoder and plain.encoders.dense == "embedded"
+    assert HUB_NAMES["bge-large"] == "BAAI/bge-large-en-v1.5"
+    preset = experiments(paper(encoders=["bge-small", "bge-large"]))["encoder"]
+    assert [arm.encoder for arm in preset] == [None, None, "bge-large", "bge-large"]  # bge-small is the preset's own
+
+
+def test_the_indexes_of_table_12_are_those_of_faiss(example: Conversation) -> None:
+    parameters = usual_parameters("100K", faiss_indexes=["flat", "hnsw"])
+    flat, graph = experiments(parameters)["index"]
+    assert (flat.name, graph.name) == ("light-dense-k5", "light-dense-k5-hnsw")
+    light = Light(Keys(), light_settings(usual_parameters("100K", retriever="dense")))
+    light.ingest(example)
+    kinds = {}
+    for arm in (flat, graph):
+        own = light.share(given_to(arm, Run.of(parameters), ModelRoles.of(plugins().model())))
+        kinds[arm.name] = type(own._reading().index._index._index)  # type: ignore[attr-defined]
+    assert kinds == {flat.name: faiss.IndexFlatIP, graph.name: faiss.IndexHNSWFlat}
+    assert not experiments(usual_parameters("100K"))["index"] and not experiments(paper())["encoder"]
 
 
 def test_the_arms_of_each_experiment() -> None:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, create_model
 
 import beamlib
 from beam_page.building import write_page
+from beam_page.data_files import read_data
 from beam_page.run_folder import read_run
 from beam_run import publish as publishing
 from beam_run.archive import export_calls, import_calls
@@ -224,6 +225,22 @@ def test_an_arm_of_a_retriever_that_is_gone_is_named_and_the_rest_replayed(run: 
     line = verify(archive, EXAMPLE)
     assert "100k-one: 1 methods replayed, 20 answers and judgements, all as published" in line
     assert "1 not replayed: the retriever 'hybrid-beam' was fitted to BEAM" in line
+
+
+def test_costs_on_the_page_say_what_they_rest_on(run: Path, tmp_path: Path) -> None:
+    publish(run, tmp_path / "run.tar.zst")
+    import_calls(tmp_path / "run.tar.zst", tmp_path / "theirs")
+    ours = shutil.copytree(run, tmp_path / "ours")
+    for folder, words in (
+        (
+            ours,
+            "tokens: reported by the server; seconds: measured where it was recorded; prices: as in the models file",
+        ),
+        (tmp_path / "theirs", "tokens, seconds: claimed by a publisher; prices: claimed by a publisher"),
+    ):
+        page = write_page(read_run(folder, EXAMPLE), workers=1)
+        assert f"Costs rest on {words}." in page.read_text()
+        assert read_data(folder / "page/run.js")["costs_rest_on"] == words
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

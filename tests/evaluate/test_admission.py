@@ -1,0 +1,167 @@
+"""Known questions before a run: what they show, what they cost, and that a replay needs none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import beamlib
+from beamlib.commands.admission import admit, known_questions
+from beamlib.commands.estimate import estimate
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.run import evaluate
+from beamlib.llm.admission import WORDS, admission_calls, learn_mark
+from beamlib.llm.thoughts import clean_reply
+from beamlib.params import load_parameters
+from beamlib.run import Run
+from scripted_server import Answer, ScriptedServer, body_text, completion, error_body
+from steady_replies import one_endpoint, steady_reply
+
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
+ARMS = (Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=3), Arm(memory="light", retriever="bm25", k=3))
+
+
+def a_run(root: Path, folder: Path, server: ScriptedServer, **changes: Any) -> Run:
+    models = one_endpoint(server, folder.parent / "models.yaml")
+    fixed = {"data": str(EXAMPLE), "run": str(folder), "models": str(models), "workers": 1, "confirm_cost": True}
+    return Run.of(load_parameters(root / "params" / "100k.yaml", **{**fixed, **changes}))
+
+
+def knows(body: dict[str, Any]) -> str:
+    """Answer known questions, and everything else steadily."""
+    text = body_text(body)
+    if gate := re.search(r"garden gate is (\w+)\.", text):
+        return gate[1]
+    if "first and the last password" in text:
+        return " ".join(re.findall(r"(?:first|last) password is (\w+)\.", text))
+    if "fourteen hives" in text:
+        return '{"score": 1.0, "reason": "it is said"}' if "criterion" in text else "yes"
+    return "NO" if "old van" in text else steady_reply(body)
+
+
+def thinking(opening: str, closing: str) -> Callable[[dict[str, Any]], str]:
+    def reply(body: dict[str, Any]) -> str:
+        said = knows(body)
+        return f"{opening}The user asks, I weigh {len(said)} letters of it. No doubt.{closing}{said}"
+
+    return reply
+
+
+def answers(run: Run, arms: Sequence[Arm] = ARMS) -> list[str | None]:
+    return [answer.text for own in evaluate(run, arms, quiet=True).answers.values() for answer in own]
+
+
+@pytest.mark.usefixtures("one_worker")
+@pytest.mark.parametrize(("opening", "closing"), [("~~hm ", " hm~~\n"), ("", "\n@@out@@ ")])
+def test_marks_that_nobody_knows_are_learnt_kept_and_replayed(
+    opening: str, closing: str, repo_root: Path, tmp_path: Path
+) -> None:
+    with ScriptedServer(knows) as server:
+        plain = answers(a_run(repo_root, tmp_path / "plain", server))
+    with ScriptedServer(thinking(opening, closing)) as server:
+        run = a_run(repo_root, tmp_path / "run", server)
+        counted = estimate(run, ARMS, admission=True, quiet=True)
+        lines = admit(run, counted)
+        mark = closing.strip()
+        assert mark in lines[0] and "tokens counted by the server" in lines[0]
+        assert "memory 3 of 3, reader" in lines[0].replace("memory 4 of 4", "memory 3 of 3")
+        requests = len(server.requests)
+        assert requests == counted.pending - estimate(run, ARMS, quiet=True).pending
+        assert mark in admit(run, counted)[0] and len(server.requests) == requests, "nothing is asked twice"
+        assert answers(run) == plain
+    replayed = a_run(repo_root, tmp_path / "run", server, calls="replay", confirm_cost=False)
+    assert answers(replayed) == plain
+    (tmp_path / "run/calls/100k/admission.sqlite").unlink()
+    for file in (tmp_path / "run/100k-one").glob("*/*.json*"):
+        file.unlink()
+    with pytest.raises(UserError, match="not stored"):  # the judge was asked about answers without thoughts
+        answers(replayed, ARMS[:2])
+
+
+@pytest.mark.usefixtures("one_worker")
+def test_a_server_that_cuts_without_a_word_ends_the_run_before_it_is_paid(repo_root: Path, tmp_path: Path) -> None:
+    window = 400
+
+    def reply(body: dict[str, Any]) -> Answer:
+        for message in body["messages"]:
+            message["content"] = " ".join(message["content"].split(" ")[-window:])
+        return Answer(completion(body, knows(body)))
+
+    with ScriptedServer(reply) as server:
+        run = a_run(repo_root, tmp_path / "run", server)
+        with pytest.raises(UserError, match=r"cuts long requests without a word.*--context-window 1000"):
+            admit(run, estimate(run, ARMS, admission=True, quiet=True))
+        assert len(server.requests) <= 10
+        server.reply = knows  # its window is raised
+        assert "knew both ends" in admit(run, estimate(run, ARMS, admission=True, quiet=True))[1]
+        server.reply = lambda body: (
+            Answer(error_body("maximum context length is 900 tokens, however you requested more"), 400)
+            if len(body_text(body).split()) > window
+            else knows(body)
+        )
+        run = a_run(repo_root, tmp_path / "other", server)
+        with pytest.raises(UserError, match=r"maximum context length is 900.*requests of that length.*context_window"):
+            admit(run, estimate(run, ARMS, admission=True, quiet=True))
+
+
+@pytest.mark.usefixtures("one_worker", "short_pauses")
+@pytest.mark.parametrize(
+    ("answer", "cure"),
+    [
+        (Answer(error_body("glomp"), 400), "omit"),
+        (Answer({"choices": [], "note": "sorry, no /v1 here"}), "correct base_url"),
+        (Answer(error_body("Country not supported"), 403), "another network"),
+        (Answer(completion({"messages": [], "model": "m"}, "")), "reasoning parser"),
+    ],
+)
+def test_a_role_that_answers_nothing_ends_the_run_at_once(
+    answer: Answer, cure: str, repo_root: Path, tmp_path: Path
+) -> None:
+    with ScriptedServer(lambda body: answer) as server:
+        run = a_run(repo_root, tmp_path / "run", server)
+        with pytest.raises(UserError, match=rf"{cure}.*same command goes on"):
+            admit(run, estimate(run, ARMS, admission=True, quiet=True))
+        assert len(server.requests) <= 40
+
+
+def test_a_model_that_answers_wrongly_is_no_reason_to_end_a_run(repo_root: Path, tmp_path: Path) -> None:
+    with ScriptedServer(lambda body: "I am a small model, sorry") as server:
+        run = a_run(repo_root, tmp_path / "run", server)
+        first, second = admit(run, estimate(run, ARMS, admission=True, quiet=True))
+    assert "reader 0 of 3" in first and "judge 0 of 3" in first and "no new mark" in first
+    assert "knew neither end" in second
+    assert len(admission_calls(run.calls_folder())) >= 5
+
+
+THOUGHT = st.text(alphabet="abc de.\n", min_size=1).map(lambda text: f"well now then {text}")
+
+
+@given(
+    first=THOUGHT, second=THOUGHT, closing=st.sampled_from(["</hm>", "hm~~", "@@out@@", "⟪end⟫", "<|x1|>", "[[say]]"])
+)
+def test_what_recurs_around_words_that_vary_is_the_mark(first: str, second: str, closing: str) -> None:
+    mark = learn_mark([(f"{text}{closing}\n {word}.", word) for text, word in zip((first, second), WORDS, strict=True)])
+    assert (mark and mark[1] == closing) or first[-1] == second[-1], "what ends both thoughts alike joins the mark"
+    if mark:
+        assert clean_reply(f"{first}{mark[1]} tea", [mark]).text == "tea"
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "**{}**", "The word is: {}", "Sure! => {}", "- {}", "It is “{}”.", "`{}`", "<b>{}</b>"]
+)
+def test_an_answer_without_thoughts_teaches_nothing(form: str) -> None:
+    assert learn_mark([(form.format(word), word) for word in WORDS]) is None
+
+
+def test_every_role_has_known_questions_of_its_own() -> None:
+    for role in ("reader", "reader:full-context", "memory", "compressor", "judge", "aligner"):
+        questions = known_questions(role, 5_000)
+        assert len({question.prompt.about for question in questions}) == len(questions) >= 2
+        assert any(question.tokens for question in questions) == (role not in ("compressor", "judge", "aligner"))

@@ -1,0 +1,75 @@
+"""`beamlib endpoints`: what servers do, measured without a run."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_run.known_verdicts import JudgeExam, known_verdicts
+from beamlib.llm.model import Completion, ModelError
+from commands import Call
+from scripted_server import Answer, ScriptedServer, body_text, completion, error_body, vectors
+from steady_replies import one_endpoint
+
+
+def knows(body: dict[str, Any]) -> str:
+    text = body_text(body)
+    if gate := re.search(r"garden gate is (\w+)\.", text):
+        return f"~~hm Let me weigh {gate[1]} here. hm~~ {gate[1]}"
+    if "Count from 1" in text:
+        return " ".join(map(str, range(1, body.get("max_tokens", 500) + 1)))
+    if "criterion" in text:
+        answer, criterion = (re.search(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.S) for tag in ("answer", "criterion"))
+        assert answer and criterion
+        met = criterion[1].partition("state: ")[2] in answer[1]
+        return json.dumps({"score": 1.0 if met else 0.0, "reason": "so"})
+    return "orchard violin" if "passwords" in text or "last password" in text else "YES" if "hives" in text else "NO"
+
+
+@pytest.mark.usefixtures("short_pauses")
+def test_what_endpoints_do_is_measured_without_a_run(tmp_path: Path, called: Call) -> None:
+    def slowly(body: dict[str, Any]) -> Answer:
+        time.sleep(0.02)
+        return Answer(completion(body, knows(body)))
+
+    with ScriptedServer(slowly, embed=lambda body: vectors(body, 24)) as server:
+        models = one_endpoint(server, tmp_path / "models.yaml", context_window=512)
+        shown = called("endpoints", "--models", str(models), "--longest", "2000", "--yes", "--json")
+        report, encoder = json.loads(shown.stdout[shown.stdout.index("[") :])
+        assert len(server.requests) <= 60
+    assert report["roles"] == ["reader", "memory", "compressor", "judge", "aligner"]
+    assert report["known"] == [6, 6] and report["mark"] == ["~~hm", "hm~~"]
+    assert "both ends known; the server counts 1," in report["window"]
+    assert report["obeys_limit"] and report["counts_tokens"] and report["tokens_per_second"] > 0
+    assert report["judge"] == {"asked": 30, "read": 30, "kappa": 1.0}
+    assert encoder["dimensions"] == 24 and encoder["texts_per_second"] > 0
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("short_pauses")
+def test_an_endpoint_that_refuses_is_named_and_the_next_is_asked(tmp_path: Path, called: Call) -> None:
+    with ScriptedServer(lambda body: Answer(error_body("glomp"), 403)) as server:
+        shown = called("endpoints", "--base-url", server.base_url, "--model", "m", "--context-window", "4000", "--yes")
+    assert "(reader, memory, compressor, judge, aligner" in shown.stdout and "status 403: glomp" in shown.stdout
+
+
+def test_an_exam_counts_what_is_readable_and_agreement_beyond_chance() -> None:
+    known = known_verdicts()
+    assert len(known) == 30 and {item.score for item in known} == {0.0, 1.0}
+    assert len({tuple(item.prompt.variables.values()) for item in known}) == 30
+
+    def exam(*texts: str) -> JudgeExam:
+        replies = [Completion(text) if text else ModelError("no") for text in texts]
+        return JudgeExam.of(known, replies)
+
+    right = [json.dumps({"score": item.score, "reason": "so"}) for item in known]
+    assert exam(*right) == JudgeExam(30, 30, 1.0)
+    assert exam(*['{"score": 1.0, "reason": "so"}'] * 30).kappa == 0.0
+    assert exam(*right[:15], *[""] * 15).read == 15
+    echo = '{"score": 1.0 or 0.5 or 0.0, "reason": "in detail, whether the criterion was met"}'
+    assert exam(*right[:20], *[echo] * 10) == JudgeExam(30, 20, 1.0)
