@@ -36,8 +36,7 @@ Route = Literal["chat/completions", "responses", "embeddings", "rerank"]
 ROUTES: tuple[Route, ...] = ("chat/completions", "responses", "embeddings")
 """What requests of other programs are forwarded to, relative to the base URL."""
 RERANK: Route = "rerank"
-_WITHOUT_TEXT: tuple[Route, ...] = ("embeddings", RERANK)
-"""Routes whose replies are numbers."""
+_WITHOUT_TEXT: tuple[Route, ...] = ("embeddings", RERANK)  # replies are numbers
 
 _TEMPLATE_TOKENS = 2_000
 """What a chat template may add to the tokens of a request."""

@@ -213,13 +213,6 @@ class Embedding(Endpoint):
     passage_prefix: str = Field(default="", max_length=1_000)
 
 
-class Reranker(Endpoint):
-    """Ranks texts by a query on Cohere's route `rerank`, which others have, too; for MemoryCode's retrieval alone."""
-
-    context_window: int = Field(default=4_096, ge=1)
-    output_price: Price | None = 0.0
-
-
 class Reader(Endpoint):
     """A backbone. Each entry of `methods` overrides fields of the rest for one method, by the name of its memory.
 
@@ -257,7 +250,7 @@ class ModelsFile(BaseModel):
     judge: Endpoint
     aligner: Endpoint
     embedding: Embedding | None = None
-    reranker: Reranker | None = None
+    reranker: Endpoint | None = None
     auditor: Endpoint | None = None
     authors: dict[Author, Endpoint] = Field(default_factory=dict)
     _origin: str = PrivateAttr(default="the models file")
@@ -305,12 +298,8 @@ class ModelsFile(BaseModel):
             yield from ((f"reader:{method}", endpoint) for method, endpoint in reader.methods.items())
         yield from (("memory", self.memory), ("compressor", self.compressor), ("judge", self.judge))
         yield "aligner", self.aligner
-        if self.embedding:
-            yield EMBEDDING, self.embedding
-        if self.reranker:
-            yield RERANKER, self.reranker
-        if self.auditor:
-            yield "auditor", self.auditor
+        others = ((EMBEDDING, self.embedding), (RERANKER, self.reranker), ("auditor", self.auditor))
+        yield from ((role, endpoint) for role, endpoint in others if endpoint)
         for role in get_args(Author):
             if {role, "planner", *(["speaker"] if role == "detector" else [])} & self.authors.keys():
                 yield role, self.author(role)

@@ -156,7 +156,8 @@ def test_sessions_are_found_by_an_endpoint_or_the_reason_is_given(repo_root: Pat
 def reranked(server: ScriptedServer, folder: Path, **fields: Any) -> str:
     """A models file with the server in every role, `reranker` too."""
     path = one_endpoint(server, folder)
-    role = {"model": "rerank-english-v3.0", "base_url": server.base_url, "attempts": 1, **fields}
+    role = {"model": "rerank-english-v3.0", "base_url": server.base_url, "context_window": 4_096}
+    role |= {"attempts": 1, **fields}
     path.write_text(f"{path.read_text()}reranker: {json.dumps(role)}\n")
     return str(path)
 
