@@ -145,12 +145,30 @@ class Endpoints:
         endpoint = {"model": self.model, "base_url": self.base_url, "context_window": self.context_window}
         endpoint |= {"max_output_tokens": limit}
         endpoint |= {"key_variable": self.key_variable} if self.key_variable else {}
+        endpoint |= _listed_prices(self.model, self.base_url)
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model.rpartition("/")[2]).strip("-._") or "model"
         roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
         values: dict[str, Any] = {"readers": {name: endpoint}, **roles, "authors": {"planner": endpoint}}
         parse_models(values, "--base-url").take_keys()  # which refuses a key in the address
         text = "# Written by --base-url: one endpoint in every role.\n" + safe_dump(values, sort_keys=False)
         return str(write_text(folder / MODELS, text).absolute())
+
+
+def _listed_prices(model: str, base_url: str) -> dict[str, float]:
+    """Return the prices that the shipped models files list for a model at the same address."""
+    from beamlib.files import read_text
+    from beamlib.llm.endpoints import load_models
+    from beamlib.places import PARAMS
+
+    for path in sorted(PARAMS.glob("*.yaml")):
+        if "\nreaders:" not in read_text(path):
+            continue
+        file = load_models(path)
+        for endpoint in (*(endpoint for _, endpoint in file.by_stored_role()), *file.authors.values()):
+            if (endpoint.model, endpoint.base_url) == (model, base_url.rstrip("/")) and endpoint.dollars(1, 0, 1):
+                names = ("input_price", "cached_input_price", "output_price")
+                return {name: price for name in names if (price := getattr(endpoint, name)) is not None}
+    return {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -194,9 +194,12 @@ def endpoints(given: EndpointArguments) -> None:
     confirm_calls(
         {"": Quote(most, dollars, f"{text}: {cost_in_words(dollars, unpriced)}", unpriced)}, lambda: None, given.yes
     )
-    reports = examine_endpoints(models, given.longest)
+    reports = []
+    for report in examine_endpoints(models, given.longest):
+        reports.append(report)
+        if not given.as_json:
+            print(*report.lines(), sep="\n", flush=True)
     if given.as_json:
         print(to_json([asdict(report) for report in reports], indent=2))
-        return
-    for report in reports:
-        print(*report.lines(), sep="\n", flush=True)
+    if all(report.problem for report in reports):
+        raise UserError("none of the endpoints can be used, for the reasons above; correct the models file.")

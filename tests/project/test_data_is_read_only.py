@@ -120,6 +120,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     ],
     "data readers": [(lambda p: [p.data / "100K/1/chat.json", "--key", p.models], 2, "name the key")],
     "data download": [(lambda p: [p.data], 2, REFUSED), (lambda p: [p.data / "100K"], 2, REFUSED)],
+    "endpoints": [(lambda p: ["--models", p.models, "--yes"], 2, "none of the endpoints")],
     "evidence": [(lambda p: ["--data", p.data, "--k", "1", "--long"], 0, "recall")],
     "measure": [
         (lambda p: ["--data", p.data, "--out", p.data / "x.jsonl.xz"], 2, REFUSED),

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from beam_run.known_verdicts import JudgeExam, known_verdicts
+from beamlib.commands.options import Endpoints
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import Completion, ModelError
 from commands import Call
 from scripted_server import Answer, ScriptedServer, body_text, completion, error_body, vectors
@@ -55,6 +57,7 @@ def test_what_endpoints_do_is_measured_without_a_run(tmp_path: Path, called: Cal
 def test_an_endpoint_that_refuses_is_named_and_the_next_is_asked(tmp_path: Path, called: Call) -> None:
     with ScriptedServer(lambda body: Answer(error_body("glomp"), 403)) as server:
         shown = called("endpoints", "--base-url", server.base_url, "--model", "m", "--context-window", "4000", "--yes")
+    assert shown.returncode == 2 and "none of the endpoints can be used" in shown.stderr
     assert "(reader, memory, compressor, judge, aligner" in shown.stdout and "status 403: glomp" in shown.stdout
 
 
@@ -73,3 +76,12 @@ def test_an_exam_counts_what_is_readable_and_agreement_beyond_chance() -> None:
     assert exam(*right[:15], *[""] * 15).read == 15
     echo = '{"score": 1.0 or 0.5 or 0.0, "reason": "in detail, whether the criterion was met"}'
     assert exam(*right[:20], *[echo] * 10) == JudgeExam(30, 20, 1.0)
+
+
+def test_one_endpoint_has_the_prices_that_the_models_files_list_for_its_address(tmp_path: Path) -> None:
+    listed = Endpoints(base_url="https://api.openai.com/v1/", model="gpt-4.1-nano").path(tmp_path)
+    reader = load_models(Path(listed)).reader("")
+    assert (reader.input_price, reader.cached_input_price, reader.output_price) == (0.10, 0.025, 0.40)
+    for base_url, model in (("http://127.0.0.1:9/v1", "gpt-4.1-nano"), ("https://api.openai.com/v1", "gpt-nobody")):
+        unlisted = Endpoints(base_url=base_url, model=model).path(tmp_path)
+        assert load_models(Path(unlisted)).reader("").input_price is None
