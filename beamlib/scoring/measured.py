@@ -234,21 +234,3 @@ def read_measurements(path: Path = SHIPPED_FILE) -> tuple[FileHeader, list[Measu
         raise UserError(f"{path} does not exist; `beamlib measure --data FOLDER` makes such a file.") from None
     except (lzma.LZMAError, ValidationError, EOFError, UnicodeDecodeError, StopIteration) as error:
         raise UserError(f"{path} is no file of measurements ({error!s:.200}); make it again.") from None
-
-
-def differences(stated: Measurement, measured: Measurement) -> list[str]:
-    """Name what differs between two measurements of a conversation, times aside: one line each, empty if nothing."""
-    lines = [
-        f"{stated.id}: {name} differ"
-        for name in ("size", "files", "pairs", "overlong", "newest", "notes")
-        if getattr(stated, name) != getattr(measured, name)
-    ]
-    if [question.id for question in stated.questions] != [question.id for question in measured.questions]:
-        return [*lines, f"{stated.id}: other questions"]
-    for ours, theirs in zip(stated.questions, measured.questions, strict=True):
-        names = [name for name in ("ability", "cited", "notes") if getattr(ours, name) != getattr(theirs, name)]
-        arms = sorted({*ours.ranks, *theirs.ranks})
-        names += [f"ranks of {arm}" for arm in arms if ours.ranks.get(arm) != theirs.ranks.get(arm)]
-        if names:
-            lines.append(f"{ours.id}: {', '.join(names)} differ")
-    return lines

@@ -121,17 +121,20 @@ def claims(
     versions: Annotated[
         bool, typer.Option("--versions", help="Show what v2 changed in v1, as docs/paper-versions.md has it.")
     ] = False,
+    table: Annotated[str, typer.Option(help="Only claims on this table, such as 9.")] = "",
+    section: Annotated[str, typer.Option(help="Only claims of this section and those below it, such as 4.2.")] = "",
+    status: Annotated[str, typer.Option(help="Only claims of this status, such as differs.")] = "",
     as_json: Json = False,
 ) -> None:
     """Recompute every claim of the paper from its published tables."""
-    from beam_claims.engine import audit, render_claims
+    from beam_claims.engine import audit, render_claims, select
 
     if versions:
         from beam_claims.versions import versions_page
 
         print(versions_page(), end="")
         return
-    results = audit(paper=cast(Paper, paper))
+    results = select(audit(paper=cast(Paper, paper)), table, section, status)
     print(
         to_json([result.model_dump(mode="json") for result in results], indent=2) if as_json else render_claims(results)
     )

@@ -106,9 +106,9 @@ def measure(
 
 
 def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
-    from beamlib.commands.measuring import MEASURED_CODE, measure_all
+    from beamlib.commands.measuring import MEASURED_CODE, differences, measure_all
     from beamlib.files import code_hash
-    from beamlib.scoring.measured import differences, read_measurements
+    from beamlib.scoring.measured import read_measurements
 
     header, stated = read_measurements(path)
     by_id = {measurement.id: measurement for measurement in stated}

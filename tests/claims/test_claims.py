@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit, markdown, render_claims, status_counts
+from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit, markdown, render_claims, select, status_counts
 from beam_claims.values import STATUSES, Interval, figures, verdict
 from beam_claims.versions import versions_page
 from beamlib.data import published
@@ -212,3 +213,20 @@ def test_shown_in_full(results: list[ClaimResult]) -> None:
     assert "[9.78, 9.21]" in text  # brackets are content, not markup
     assert [line.split(" | ")[0] for line in lines if line.startswith("| beam")] == [f"| {name}" for name in NAMES]
     assert set(STATUSES) == {result.status for result in results}
+
+
+def test_claims_are_chosen_by_table_section_and_status(results: list[ClaimResult]) -> None:
+    assert select(results) == results
+    differing = select(results, status="differs")
+    assert {claim.status for claim in differing} == {"differs"} and len(differing) < len(results)
+    on_table = select(results, table="9")
+    assert on_table and all(re.search(r"\b9\b|to 1\d", f"{claim.source} {claim.claim}") for claim in on_table)
+    in_section = select(results, section="4.2", status="holds")
+    assert in_section and all("4.2" in claim.section for claim in in_section)
+    for wrong in ({"status": "maybe"}, {"table": "99"}):
+        with pytest.raises(UserError, match="--status"):
+            select(results, **wrong)
+
+
+def test_claims_fit_eighty_columns(results: list[ClaimResult]) -> None:
+    assert max(map(len, render_claims(results).splitlines()[:-1])) <= 80

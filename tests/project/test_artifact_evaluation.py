@@ -35,7 +35,8 @@ def test_the_first_commands_run_and_print_what_the_page_says(
     assert printed["claims"].strip().splitlines()[-1].strip() in page.replace("`", "")
     stated = re.search(r"`hybrid` (\.\d{3}) \(K = 5\) and (\.\d{3}) \(K = 15\) at 100K", page)
     assert stated and all(f"0{value}" in printed["evidence"] for value in stated.groups())
-    assert len(re.findall(r"^\| \d+[KM]-\d+-q", printed["data"], re.MULTILINE)) == 195 and " 195 " in page
+    listed = len(re.findall(r"^\| \d+[KM]-\d+-q", printed["data"], re.MULTILINE))
+    assert listed > 190 and f" prints {listed} questions with known defects" in page
     for number in (3, 4):
         assert f"figure{number}_released.png" in printed["--figures"]
     for number in (3, 4, 5):

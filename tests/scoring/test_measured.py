@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.commands.measuring import measure
+from beamlib.commands.measuring import differences, measure
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
@@ -20,7 +20,6 @@ from beamlib.scoring.measured import (
     Measurement,
     Shown,
     context_shown,
-    differences,
     read_measurements,
     write_measurements,
 )
