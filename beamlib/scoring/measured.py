@@ -28,8 +28,9 @@ RETRIEVERS = ("bm25", "dense", "hybrid")
 MOST_PAIRS = 30
 """The largest retrieval budget that is measured; a smaller one shows the first of its pairs."""
 
+RAG, LIGHT = "rag", "light"
 LIGHT_ARMS: Mapping[str, tuple[bool, bool, str]] = {
-    "light": (True, True, "filtered"),
+    LIGHT: (True, True, "filtered"),
     "light without retrieval": (False, True, "filtered"),
     "light without working memory": (True, False, "filtered"),
     "light without scratchpad": (True, True, ""),
@@ -38,7 +39,7 @@ LIGHT_ARMS: Mapping[str, tuple[bool, bool, str]] = {
 }
 """LIGHT and the ablations of Table 8: whether retrieved pairs and newest pairs are shown, and which notes."""
 
-ARMS = ("rag", *LIGHT_ARMS)
+ARMS = (RAG, *LIGHT_ARMS)
 
 BEST = "best possible"
 """The pairs that hold most cited messages: what retrieval of whole pairs can reach."""
@@ -48,7 +49,7 @@ Counting = Literal["whole", "partial", "noted"]
 those that only a note paraphrases."""
 COUNTINGS: Sequence[Counting] = ("whole", "partial", "noted")
 
-ROOMS: Mapping[str, int] = {"rag": 128_072, "light": 57_632}
+ROOMS: Mapping[str, int] = {RAG: 128_072, LIGHT: 57_632}
 """Tokens that retrieved pairs may fill, by memory, with the default settings by which `measure` measures."""
 
 SHIPPED_FILE = Path(str(files("beamlib.data"))) / "measured" / "retrieval.jsonl.xz"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import subprocess
 from importlib import import_module
 from pathlib import Path
@@ -15,12 +14,9 @@ from rich.table import Table
 from beamlib.commands.options import Json
 from beamlib.files import to_json
 from beamlib.places import ROOT
-from beamlib.report.facts import fact, fact_text, fill_files, known_facts
 
-MODULES = ("beam_claims.facts", "beam_field.facts")
+MODULES = ("beam_run.first_memory", "beam_claims.facts", "beam_field.facts")
 """Modules of packages that register facts."""
-
-FIRST_MEMORY = ROOT / "benchmarks" / "first_memory.csv"
 
 
 def load_facts() -> None:
@@ -36,22 +32,6 @@ def marked_files() -> list[Path]:
     return [ROOT / name for name in names if name] or [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
 
-@fact(
-    "first_memory.table",
-    unit="table",
-    source="benchmarks/first_memory.csv",
-    command="./run_all.sh --data beamlib/data/example --memory mine.py:Newest",
-)
-def first_memory() -> str:
-    """What the run of README's memory ends with, in a code fence."""
-    with FIRST_MEMORY.open(encoding="utf-8") as file:
-        header, *rows = csv.reader(file)
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    lines = [" " + "   ".join(map(str.ljust, row, widths)) for row in (header, *rows)]
-    lines.insert(1, "─" * len(lines[0]))
-    return "\n".join(["```", *lines, "```"])
-
-
 def facts(
     name: Annotated[str, typer.Argument(help="A fact with its arguments, as in a mark; by default all.")] = "",
     write: Annotated[bool, typer.Option("--write", help="Fill in the marks of all documents.")] = False,
@@ -59,6 +39,8 @@ def facts(
     as_json: Json = False,
 ) -> None:
     """Print the numbers that prose states, each with its definition, unit, interval rule, source and command."""
+    from beamlib.report.facts import fact_text, fill_files, known_facts  # with pandas and figures
+
     load_facts()
     if write or check:
         for path in (changed := list(fill_files(marked_files(), write=write))):

@@ -119,8 +119,13 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: [p.data, "--out", p.archive.parent / "x", "--key", p.run / "key.json", "--seed", "1"], 2, "of 60"),
     ],
     "data readers": [(lambda p: [p.data / "100K/1/chat.json", "--key", p.models], 2, "name the key")],
+    "data appendix": [
+        (lambda p: [p.data], 2, "none of the conversations"),
+        (lambda p: [p.data, "--appendix", "F", "--out", p.data / "new"], 2, "none of the conversations"),
+    ],
     "data download": [(lambda p: [p.data], 2, REFUSED), (lambda p: [p.data / "100K"], 2, REFUSED)],
     "endpoints": [(lambda p: ["--models", p.models, "--yes"], 2, "none of the endpoints")],
+    "facts": [(lambda p: ["errata.listed"], 0, "")],
     "evidence": [(lambda p: ["--data", p.data, "--k", "1", "--long"], 0, "recall")],
     "measure": [
         (lambda p: ["--data", p.data, "--out", p.data / "x.jsonl.xz"], 2, REFUSED),
@@ -137,7 +142,9 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "reproduce": [(lambda p: [p.run], 0, "contexts of light-hybrid-k5")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
     "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
-    "import": [(lambda p: [p.data / "100K/1/probing_questions/probing_questions.json"], 2, "known formats")],
+    "import": [
+        (lambda p: [p.data / "100K/1/probing_questions/probing_questions.json"], 2, "exact texts of BEAM's questions")
+    ],
     "export": [
         (lambda p: [p.run / "100k/none", p.data / "x.jsonl"], 2, REFUSED),
         (lambda p: [p.run / "100k/none", p.archive.parent / "x.jsonl"], 2, "not known to have the released questions"),
@@ -182,6 +189,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: ["--out", p.dialogues / "dataset", "--counts", "1"], 2, REFUSED),
         (lambda p: ["--out", p.dialogues / "new", "--counts", "1"], 2, REFUSED),
     ],
+    "meme rejections": [(lambda p: ["--fillers", p.data], 2, "")],
     "meme stats": [(lambda p: ["--data", p.episodes], 0, "questions, tracking")],
     "meme generate": [
         (lambda p: ["--out", p.episodes, "--episodes", "2"], 2, REFUSED),

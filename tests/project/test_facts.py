@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_run.facts import FIRST_MEMORY, load_facts, marked_files
+from beam_run.facts import load_facts, marked_files
+from beam_run.first_memory import FIRST_MEMORY
 from beamlib.data.errata import load_errata
 from beamlib.errors import UserError
 from beamlib.report import facts
