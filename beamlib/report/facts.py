@@ -22,11 +22,12 @@ from beamlib.report.long_frame import AVERAGE_ABILITY, ability_label
 from beamlib.report.released import ReleasedRecall
 from beamlib.report.series import series_named
 from beamlib.report.table import markdown_table
-from beamlib.scoring.measured import BEST, MOST_PAIRS, RETRIEVERS
+from beamlib.scoring.measured import ARMS, BEST, MOST_PAIRS, RETRIEVERS
 
 OVER_CONVERSATIONS = "95 % t-interval over conversations, logit scale"
 PAIRED = "95 % t-interval over paired conversations"
 SHIPPED = "beamlib/data/measured/retrieval.jsonl.xz"
+_RAG, _LIGHT, *_ = ARMS
 
 
 class Estimate(NamedTuple):
@@ -218,9 +219,9 @@ def questions(size: str = "") -> int:
 @fact("recall.table", unit="table", interval=OVER_CONVERSATIONS, source=SHIPPED, command="beamlib evidence")
 def recall_table() -> str:
     """Evidence recall by index, memory, size and K."""
-    arms = [(arm, index) for index in reversed(RETRIEVERS) for arm in ("rag", "light retrieval alone")]
+    arms = [(arm, index) for index in reversed(RETRIEVERS) for arm in (_RAG, "light retrieval alone")]
     names = [(arm, index, f"`{index}`, {series_named(arm).label}") for arm, index in (arms[:2] + arms[4:] + arms[2:4])]
-    names += [("light", "hybrid", "LIGHT, whole context, `hybrid`"), (BEST, "hybrid", BEST)]
+    names += [(_LIGHT, "hybrid", "LIGHT, whole context, `hybrid`"), (BEST, "hybrid", BEST)]
     cells = [(size, k) for size in ("100K", "500K") for k in ("5", "15")]
     rows = []
     for arm, index, label in names:
@@ -234,7 +235,7 @@ def recall_by_ability() -> str:
     """Evidence recall of LIGHT's index `hybrid` by ability, beside the best choice of as many pairs."""
     cells = [(size, k) for size in ("100K", "500K") for k in ("5", "15")]
     header = ["ability", *(name for size, k in cells for name in (f"{size}, K = {k}", "best"))]
-    abilities = [name for size, name in _scored("rag", "hybrid", 5) if size == "100K" and name != AVERAGE_ABILITY]
+    abilities = [name for size, name in _scored(_RAG, "hybrid", 5) if size == "100K" and name != AVERAGE_ABILITY]
     arms = ("light retrieval alone", BEST)
     rows = [
         [
