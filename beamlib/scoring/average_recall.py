@@ -85,4 +85,4 @@ def _means(group: Sequence[Measurement], arm: str, retriever: str, k: int) -> li
     low, high = (None if np.isnan(end) else float(end) for end in ends)
     means = {counting: float(frame["score"].mean()) for counting, frame in scores.items()}
     over_questions = {"ability": "all", "recall": means["whole"], "low": low, "high": high}
-    return [*rows, rows[-1] | over_questions | {name: means[name] for name in COUNTINGS[1:]}]
+    return [rows[-1] | over_questions | {name: means[name] for name in COUNTINGS[1:]}, *rows]
