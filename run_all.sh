@@ -2,7 +2,7 @@
 # The main job: every table, figure and claim of the paper, and with data the whole evaluation.
 #
 #   ./run_all.sh                                  generates one conversation per size, evaluates all memories on them, runs
-#                                                 notebooks 00 to 13; published tables, Figures 3 to 5, the claims audit
+#                                                 notebooks 00 to 14; published tables, Figures 3 to 5, the claims audit
 #   ./run_all.sh --sizes 100k --conversations 5   five short conversations instead
 #   ./run_all.sh --data FOLDER                    the same on the conversations in FOLDER, without generating any
 #   ./run_all.sh --data FOLDER --sizes 100k,1m    only these tiers

@@ -331,7 +331,7 @@ class OpenedRun:
             questions = self._unit(task, conversation).questions
             wordings = {question.text: question.id for question in questions.values()}
             with CallStore(path, read_only=True) as store:
-                for _, call in store.calls():
+                for call in store.calls():
                     about = _NUGGET.sub("", call.about)
                     question = about if about in known else wordings.get(call.about)
                     price = prices.get((call.role, call.model))

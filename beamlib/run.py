@@ -15,12 +15,13 @@ from pydantic import PrivateAttr
 
 from beamlib.errors import UserError
 from beamlib.files import inside
-from beamlib.llm.endpoints import EMBEDDING, MODELS, Endpoint, ModelsFile, load_models
+from beamlib.llm.endpoints import EMBEDDING, MODELS, RERANKER, Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import Prompts
 from beamlib.memory.declared import memories
 from beamlib.params import FIELDS, OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import ROOT, from_root
+from beamlib.plugins import plugins
 from beamlib.text import TokenCounter, shell_command, token_counter
 
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
@@ -55,8 +56,8 @@ class Run(RunParameters):
         models_file: The models file; None for the offline stand-in.
         prompt_files: All prompts, overridden ones as their folder had them.
         endpoints: The endpoint of each of `ROLES`, of `reader:<method>` where the backbone is served otherwise for a
-            method, and of `EMBEDDING` where the models file has one; a role without an output limit has the settings'.
-            Empty for the stand-in.
+            method, and of `EMBEDDING` and `RERANKER` where the models file has them; a role without an output limit has
+            the settings'. Empty for the stand-in.
         usual: The settings of the preset that the run started from, with `usual_models`, the models file they name.
     """
 
@@ -66,6 +67,7 @@ class Run(RunParameters):
     _endpoints: dict[str, Endpoint] = PrivateAttr(default_factory=dict)
     _usual: RunParameters = PrivateAttr()
     _usual_models: ModelsFile | None = PrivateAttr(None)
+    _identities: dict[str, tuple[str, tuple[str, ...]]] = PrivateAttr(default_factory=dict)
 
     @classmethod
     def of(cls, parameters: RunParameters, models: ModelsFile | None = None) -> Run:
@@ -140,6 +142,12 @@ class Run(RunParameters):
     @property
     def usual_models(self) -> ModelsFile | None:
         return self._usual_models
+
+    def identity_of(self, target: str) -> tuple[str, tuple[str, ...]]:
+        """The hash of the code of a memory from outside, as it was when it was first asked for, and notes on it."""
+        if target not in self._identities:
+            self._identities[target] = plugins().identify_memory(target)
+        return self._identities[target]
 
     @property
     def counter(self) -> TokenCounter:
@@ -227,7 +235,8 @@ def _endpoints_of(parameters: RunParameters, models: ModelsFile | None) -> dict[
         "memory": models.memory, "compressor": models.compressor, "judge": models.judge, "aligner": models.aligner,
     }  # fmt: skip
     limited = {role: endpoint.with_output_limit(parameters.output_tokens) for role, endpoint in roles.items()}
-    return limited | ({EMBEDDING: models.embedding} if models.embedding else {})
+    others = {EMBEDDING: models.embedding, RERANKER: models.reranker}
+    return limited | {role: endpoint for role, endpoint in others.items() if endpoint}
 
 
 def _check_methods(models: ModelsFile, origin: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 RELEASED_FLAGS: Mapping[str, str] = {
     "duplicate_per_message": "M1: RAG and working memory hold every pair once per message of its turn",
@@ -22,11 +23,15 @@ RELEASED_FLAGS: Mapping[str, str] = {
 history an extraction sees, is the released rule in both variants)."""
 
 RetrieverName = Literal["hybrid", "dense", "bm25", "splade"]
+FaissIndex = Literal["flat", "hnsw"]
 HYBRID_BEAM_REMOVED: Final = (
     "the retriever 'hybrid-beam' was fitted to BEAM, found no more evidence than 'hybrid' on conversations that it was "
     "not fitted to, and is no part of this version"
 )
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
+
+PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
+"""A name that may name a folder."""
 
 MOST_TOKENS: Final = 2**53
 """The largest window, which a float holds exactly."""
@@ -43,7 +48,9 @@ class ChatSettings(Section):
 
     chat_variant: Literal["full", "truncated"] = Field(description="the whole chat, or the one cut for evaluation")
     strip_markers: bool = Field(description="take the plan coordinates (->-> 1,2) out of the text")
-    errata: Literal["none", "flag", "drop"] = Field(description="what is done about questions known to be defective")
+    errata: Literal["none", "flag", "drop", "strict", "correct"] = Field(
+        description="what is done about questions known to be defective"
+    )
 
 
 class ContextSettings(Section):
@@ -87,10 +94,13 @@ class RetrievalSettings(Section):
     retriever: RetrieverName = Field(description="the index of RAG and LIGHT")
     retrievers: list[RetrieverName] = Field(min_length=1, description="retrievers compared in notebook 08")
     encoder: str = Field(
-        description="vectors of dense and hybrid: embedded, minilm, embedding (a role of the models file), or a "
-        "sentence-transformers model"
+        description="vectors of dense and hybrid: embedded, minilm, bge-small, bge-large, embedding (a role of the "
+        "models file), or a sentence-transformers model"
     )
+    encoders: list[str] = Field([], description="encoders compared in notebook 14, for RAG and LIGHT; empty: none")
     splade: str = Field(description="sparse vectors of the retriever splade: a SparseEncoder by name or folder")
+    faiss_index: FaissIndex = Field("flat", description="index of the retriever dense: exact, or HNSW graphs")
+    faiss_indexes: list[FaissIndex] = Field([], description="indexes of dense compared in notebook 14; empty: none")
     k: int = Field(ge=1, description="retrieval budget: pairs recalled")
     budgets: list[int] = Field(min_length=1, description="retrieval budgets compared in notebook 07")
 
@@ -111,11 +121,11 @@ class RetrievalSettings(Section):
             raise ValueError(f"{HYBRID_BEAM_REMOVED}; use 'hybrid'")
         return value
 
-    @field_validator("retrievers")
+    @field_validator("retrievers", "encoders", "faiss_indexes")
     @classmethod
-    def _different_retrievers(cls, value: list[RetrieverName]) -> list[RetrieverName]:
-        if len(set(value)) != len(value):
-            raise ValueError("retrievers must be different ones")
+    def _different(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        if len(set(value)) != len(value) or not all(re.fullmatch(PLAIN_NAME, name) for name in value):
+            raise ValueError(f"{info.field_name} must be different ones, by plain names such as bge-small")
         return value
 
 

@@ -8,10 +8,8 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
-from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -19,10 +17,7 @@ import typer
 
 from beam_field.judge_card import cohen_kappa
 from beam_field.sources import question_hash, released_questions
-from beam_offline.judge import features as judge_features
 from beam_offline.judge import judge
-from beam_offline.judge import model as judge_model
-from beam_offline.judge.denial import reach
 from beam_offline.judge.features import trained
 from beamlib.errors import UserError
 from beamlib.files import write_text
@@ -59,10 +54,8 @@ Applies = Callable[[str, Asked, random.Random], bool]
 def held_out_scores(data: Path) -> tuple[list[samples.Judged], Array]:
     """Return the published verdicts, and those of models trained like the shipped one without the conversation."""
     train_judge = _training()
-    sample = train_judge.sample_rows(data)
-    rows = train_judge.rows_of(sample, train_judge.order_table(sample))
-    estimates = train_judge.out_of_fold(rows)
-    ours = train_judge.verdicts(estimates, rows.values[rows.real], trained()["thresholds"])
+    rows = train_judge.rows_of(train_judge.sample_rows(data))
+    ours = train_judge.verdicts(train_judge.out_of_fold(rows), trained()["thresholds"])
     return list(samples.published_verdicts(data)), ours
 
 
@@ -152,18 +145,16 @@ def _cited(item: Asked, asked: Sequence[Asked], messages: Messages, choice: rand
 
 ANSWERS: Final[Mapping[str, tuple[Maker, str]]] = {
     "the reference": (_fixed("{reference}"), ">= .90"),
+    "the reference in bullets": (_of_reference(lambda text, _: samples.in_bullets(text)), ">= .85"),
+    "the reference in small letters": (_of_reference(lambda text, _: text.lower()), "high"),
+    "the reference, with polite words": (_of_reference(lambda text, _: samples.polite(text)), ">= .85"),
+    "the question's own nuggets": (_own_nuggets, "open: they say all that is asked for"),
     "nothing": (_fixed(""), ".00"),
     "I don't know": (_fixed("I don't know."), "low but for abstention"),
     "the question": (_fixed("{question}"), "low"),
     "another question's reference": (_other_reference, "low"),
-    "the reference, negated (not)": (_of_reference(lambda text, _: samples.negated(text)), "<= .25"),
-    "the reference, negated (never)": (_of_reference(lambda text, _: samples.negated(text, 1)), "<= .25"),
-    "the reference, negated (it is not true that)": (_of_reference(lambda text, _: samples.negated(text, 2)), "<= .25"),
-    "the reference, words shuffled": (_of_reference(samples.shuffled), "<= .35"),
-    "ten random pairs of messages": (
-        lambda item, asked, messages, choice: samples.random_pairs(messages, choice),
-        "<= .15",
-    ),
+    "the nuggets of all other questions": (_nuggets(None, "; "), "<= .25"),
+    "ten nuggets of other questions": (_nuggets(10, ". "), "<= .25"),
     "three random pairs of messages": (
         lambda item, asked, messages, choice: samples.random_pairs(messages, choice, 3),
         "low",
@@ -172,88 +163,42 @@ ANSWERS: Final[Mapping[str, tuple[Maker, str]]] = {
         lambda item, asked, messages, choice: samples.first_tokens(messages),
         "<= .20",
     ),
-    "the cited messages": (_cited, "<= .25"),
+    "the cited messages": (_cited, "open: they hold the answer"),
     "the cited messages among others": (
         lambda item, asked, messages, choice: samples.pasted_context(messages, item.cited, choice),
         "low",
     ),
-    "all references of the conversation": (
-        lambda item, asked, messages, choice: "\n".join(f"- {other.reference}" for other in asked),
-        "low",
+    "instructions to the judge": (_fixed(INJECTION), ".00"),
+    "the reference, words shuffled": (_of_reference(samples.shuffled), "it can't tell"),
+    "the reference, negated (not)": (_of_reference(lambda text, _: samples.negated(text)), "it can't tell"),
+    "the reference, negated (it is not true that)": (
+        _of_reference(lambda text, _: samples.negated(text, 2)),
+        "it can't tell",
     ),
 }
 """Makers of answers by name, each with what its answers should earn."""
 
 CHANGES: Final[Mapping[str, Callable[[str, random.Random], str]]] = {
-    "all numbers + 3": lambda text, _: samples.numbers_changed(text),
+    "all numbers + 1": lambda text, _: samples.numbers_changed(text, 1),
     "all numbers doubled": lambda text, _: samples.doubled(text),
-    "all numbers in other digits": samples.other_digits,
     "all months others": samples.months_moved,
     "numbers in words and ordinals + 2": lambda text, _: samples.in_words_changed(text),
 }
 """Changes of figures, measured on the nuggets that they change too."""
 
-ATTACKS: Final[Mapping[str, tuple[Maker, str]]] = {
-    "the reference, no longer true": (_of_reference(lambda text, _: samples.no_longer(text)), "<= .25"),
-    "the reference and its negation": (_of_reference(lambda text, _: f"{text} {samples.negated(text, 2)}"), "low"),
-    "the question, said to be answered": (
-        _fixed("You asked: {question} Here is the answer to what you asked. {question}"),
-        "low",
+FRAMES: Final[Mapping[str, Sequence[str]]] = {
+    "right, in other words": (
+        "It's {v}.",
+        "From what you told me, it was {v}.",
+        "{v}, if I recall our chats correctly.",
     ),
-    "the nuggets of all questions": (_nuggets(None, "; ", own=True), "<= .25"),
-    "the nuggets of all other questions": (_nuggets(None, "; "), "<= .25"),
-    "ten nuggets of other questions": (_nuggets(10, ". "), "<= .25"),
-    "the question's own nuggets": (_own_nuggets, "open: they say all that is asked for"),
-    "instructions to the judge": (_fixed(INJECTION), ".00"),
-    "the question and instructions to the judge": (_fixed("{question} " + INJECTION), "low"),
-    "nothing known, then the reference": (_fixed("I have no information about this. {reference}"), "open"),
-    "the reference in capitals": (_of_reference(lambda text, _: text.upper()), "high"),
-    "the reference in small letters": (_of_reference(lambda text, _: text.lower()), "high"),
-    "the reference in bullets": (_of_reference(lambda text, _: samples.in_bullets(text)), ">= .85"),
-    "the reference in a table": (_of_reference(lambda text, _: samples.in_table(text)), ">= .85"),
-    "the reference, with polite words": (_of_reference(lambda text, _: samples.polite(text)), ">= .85"),
-    "the reference and 2,000 tokens of polite words": (_of_reference(lambda text, _: samples.padded(text)), "high"),
+    "denied": ("It used to be {v}.", "{v} was ruled out.", "Anything but {v}.", "More than {v}."),
+    "denied as an idiom": ("{v}? Somebody is pulling your leg: it went the other way.",),
+    "an old value beside a new one": ("It was {v} at first but moved to {w}.",),
+    "the value of another nugget": ("It's {w}.",),
 }
-"""Makers of answers that try to deceive the judge, or are right in an unusual form; most are not trained on."""
-
-MEASURED: Final = samples.Grammar(1)
-IN_WORDS: Final[Mapping[str, Callable[[str, random.Random], str]]] = {
-    "denied": MEASURED.denied,
-    "doubted": MEASURED.doubted,
-    "taken back": MEASURED.retracted,
-}
-"""Wrong answers in words and frames of one half, for a judge that has only the other: see `half_judge`."""
-NAMES_CHANGED: Final[Mapping[str, Callable[[str, random.Random], Mapping[str, str]]]] = {
-    "replaced": MEASURED.renamed,
-    "exchanged": lambda text, _: samples.exchanged(text),
-}
-REAL: Final = 500
-"""How many nuggets of published answers with points are taken back."""
-
-
-@contextmanager
-def half_judge(data: Path) -> Iterator[None]:
-    """Judge, within the context, by models and word lists that lack the words and frames of `MEASURED`."""
-    train_judge = _training()
-    part = (0, 2)
-    sample = train_judge.sample_rows(data, samples.Grammar(0))
-    order = train_judge.order_table(sample)
-    rows = train_judge.rows_of(sample, order, part)
-    least = train_judge.thresholds(train_judge.out_of_fold(rows), rows.scores[rows.real])
-    weights = {"order": order.tolist(), "thresholds": least, "trees": train_judge.fitted(rows)}
-    with (
-        patch.object(judge_features, "trained", lambda: weights),
-        patch.object(judge_model, "trained", lambda: weights),
-        patch.object(judge_features, "reach", lambda text: reach(text, part)),
-    ):
-        _forget()
-        yield
-    _forget()
-
-
-def _forget() -> None:
-    for kept in (judge_features.order_table, judge_features.parse_exchange, judge_model._trees):
-        kept.cache_clear()
+"""Answers made of a nugget's value `{v}`, and of another nugget's `{w}`. Training has none of these frames;
+the wrong ones are quoted from an audit by somebody who did not write the features."""
 
 
 def _training() -> Any:
@@ -297,27 +242,43 @@ def _earned(
     return verdicts
 
 
+def framed_answers(loaded: Loaded) -> Iterator[Row]:
+    """Judge every frame on the nuggets that state a short value."""
+    for kind, frames in FRAMES.items():
+        verdicts = []
+        for _, asked, _ in loaded:
+            values = [
+                (item, nugget, value) for item in asked for nugget in item.rubric if (value := _short_value(nugget))
+            ]
+            for at, (item, nugget, value) in enumerate(values):
+                other = next(
+                    (w for _, _, w in values[at + 1 :] + values[:at] if not set(w.split()) & set(value.split())), ""
+                )
+                verdicts += [
+                    (item.ability, judge(item.question, nugget, frame.format(v=value, w=other)).score)
+                    for frame in frames
+                ]
+        goal = {"right, in other words": ">= .85", "the value of another nugget": "low"}.get(kind, "it can't tell")
+        yield _row(f"frame: {kind}", goal, verdicts)
+
+
+def _short_value(nugget: str) -> str:
+    """Return what a nugget says, if it is a value of at most six words."""
+    value = re.sub(r"^.*?should (?:state|mention)s?:? *", "", nugget).strip(" .")
+    return value if value != nugget.strip(" .") and len(value.split()) <= 6 else ""
+
+
 def made_answers(data: Path, conversations: Sequence[int] = HELD_OUT) -> pd.DataFrame:
     """Measure what the shipped judge pays for made-up answers on conversations of 100K, and for pasted contexts.
 
     Columns: answers, n, mean (over abilities, of the means over nuggets), goal.
     """
     loaded = _load(data, conversations)
-    table = [_row(name, goal, _earned(loaded, make)) for name, (make, goal) in (ANSWERS | ATTACKS).items()]
+    table = [_row(name, goal, _earned(loaded, make)) for name, (make, goal) in ANSWERS.items()]
     for name, change in CHANGES.items():
         changed = _earned(loaded, _of_reference(change), lambda nugget, item, choice: change(nugget, choice) != nugget)  # noqa: B023
         table.append(_row(f"the reference, {name}: nuggets with such", "<= .25", changed))
-    for kind, names_of in NAMES_CHANGED.items():
-        renamed = _earned(
-            loaded,
-            _of_reference(lambda text, choice: samples.rename(text, names_of(text, choice))),  # noqa: B023
-            lambda nugget, item, choice: samples.wrong_name(
-                nugget,
-                names_of(item.reference, choice),  # noqa: B023
-                alone=kind == "exchanged",  # noqa: B023
-            ),
-        )
-        table.append(_row(f"the reference, names {kind}: nuggets with such", "<= .25", renamed))
+    table += framed_answers(loaded)
     for run, entries in _counted_runs(data):
         pasted = [
             (entry["question_type"], judge(entry["question"], nugget, str(entry["retrieval_context"])).score)
@@ -325,24 +286,6 @@ def made_answers(data: Path, conversations: Sequence[int] = HELD_OUT) -> pd.Data
             for nugget in entry["rubric"]
         ]
         table.append(_row(f"the whole retrieved context of {run}", "low", pasted))
-    return pd.DataFrame(table, columns=list(COLUMNS))
-
-
-def answers_in_unknown_words(data: Path) -> pd.DataFrame:
-    """Measure what wrong answers earn in words and frames that `half_judge` lacks; columns as `made_answers`."""
-    loaded = _load(data, HELD_OUT)
-    real = [row for row in samples.published_verdicts(data) if row.score > 0]
-    choice = random.Random(1)
-    with half_judge(data):
-        table = [
-            _row(f"the reference, {kind} in words not trained on", "<= .25", _earned(loaded, _of_reference(change)))
-            for kind, change in IN_WORDS.items()
-        ]
-        taken_back = [
-            (row.ability, judge(row.question, row.nugget, MEASURED.retracted(row.answer, choice)).score)
-            for row in choice.sample(real, REAL)
-        ]
-        table.append(_row("a published answer, taken back in words not trained on", "<= .25", taken_back))
     return pd.DataFrame(table, columns=list(COLUMNS))
 
 
@@ -360,7 +303,7 @@ def main(
         ("Agreement with GPT-5, by models that did not see the conversation", agreement_table(data, rows, ours), error),
         (
             "Made-up answers on 100K 1 to 10 (nugget mean over ten abilities)",
-            pd.concat([made_answers(data), answers_in_unknown_words(data)]),
+            made_answers(data),
             out,
         ),
     )

@@ -111,7 +111,7 @@ def work(source: Source, base_url: str, lanes: int) -> Spent:
         started, processor = time.perf_counter(), time.process_time()
         parts, answered = _light(loaded, reader, memory)
         wall, processor = time.perf_counter() - started, time.process_time() - processor
-        calls = Counter(call.step for _, call in store.calls())
+        calls = Counter(call.step for call in store.calls())
     return Spent(wall, parts, processor, _peak(), base, dict(calls), len(loaded.probes), answered)
 
 

@@ -1,4 +1,4 @@
-"""Train the offline judge: the trees, the table of word order and the weights for events in `judge_weights.json`.
+"""Train the offline judge: the trees and the weights for events in `judge_weights.json`.
 
 Run by hand; nothing at run time needs it, or LightGBM. Trained on the nugget verdicts of GPT-5 in mem0's two result
 files at 1M, and on answers made to be wrong from references (1M, 500K 3 to 19) and chats (100K 11 to 20, 500K 1 and 2,
@@ -26,42 +26,27 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from tqdm import tqdm
 
-from beam_offline.judge import features as judge_features
 from beam_offline.judge import model as judge_model
-from beam_offline.judge.denial import Part, reach
-from beam_offline.judge.features import NAMES, WEIGHTS, features, parse_exchange
+from beam_offline.judge.features import NAMES, WEIGHTS, features
 from beam_offline.judge.model import Likelihoods, Trees, probability, score
-from beam_offline.judge.parsing import parse_answer
 from beam_offline.judge.verdicts import event_features
-from beam_offline.lexicon import WORD_KINDS
 from beamlib.files import write_text
 from beamlib.scoring.items import parse_items
 
 CHATS: Final = (*(("100K", number) for number in range(11, 21)), ("500K", 1), ("500K", 2), ("1M", 3))
 ONLY_QUESTIONS: Final = (*(("1M", number) for number in range(1, 36)), *(("500K", number) for number in range(3, 20)))
 KEPT: Final = {
-    "reference": 0.6, "negated": 0.6, "denied": 0.2, "shuffled": 0.5, "other": 0.25, "question": 0.15,
-    "do not know": 0.15, "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5,
-    "context": 1.0,
-    "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "conflict": 1.0, "denied in words": 0.8, "hedged": 0.3,
-    "talk": 0.15, "other nuggets": 0.4,
-    "instructions": 0.1,
-    "retracted": 0.4, "retracted answer": 1.0, "names": 1.0, "exchanged": 0.6, "all nuggets": 0.4, "cited": 1.0,
+    "reference": 0.6, "shuffled": 0.5, "other": 0.25, "question": 0.15, "do not know": 1.0, "numbers": 1.0,
+    "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5, "context": 1.0, "nugget": 0.3,
+    "nugget numbers": 1.0, "talk": 0.15, "other nuggets": 0.4, "instructions": 0.1, "all nuggets": 0.4, "cited": 1.0,
 }  # fmt: skip
-"""The share of made answers of each kind that is trained on."""
+"""The share of made answers of each kind that is trained on. No kind denies: the features cannot tell a denial."""
 
-REFERENCES = 0.12
-"""What a reference answer weighs in the models of verdicts, where a real answer weighs 1."""
+PLAIN: Final = {"reference": 0.12, "nugget": 0.12, "numbers": 0.12, "nugget numbers": 0.12, "do not know": 0.5}
+"""Kinds of made answers that the models of verdicts are trained on too, with what each weighs; a real answer weighs 1.
+The others are for `valid` alone."""
 
-PLAIN: Final = ("reference", "nugget", "conflict")
-"""Kinds of made answers that the models of verdicts are trained on too; the others are for `valid` alone."""
-
-CLOSE: Final = (
-    "negated", "denied in words", "hedged", "nugget negated", "numbers", "nugget numbers", "shuffled", "retracted",
-    "retracted answer", "names", "exchanged",
-)  # fmt: skip
-ALL_WORDS: Final = samples.Grammar(None)
-UNKNOWN: Final = ("denied in words", "hedged", "retracted", "retracted answer")
+CLOSE: Final = ("numbers", "nugget numbers", "shuffled")
 CLOSE_WEIGHT = 3.0
 PASTED: Final = ("cited", "all nuggets", "pairs", "few pairs", "chat", "context", "pasted notes")
 PASTED_WEIGHT = 3.0
@@ -76,11 +61,8 @@ MEAN = 0.55
 LEAST_VALID = 0.2
 SEED: Final = 1
 
-UP: Final = (
-    "covered_window", "covered_clause", "new_covered", "soft", "soft_window", "soft_least", "soft_new", "figures_met",
-    "figures_in_window", "done",
-)  # fmt: skip
-DOWN: Final = ("rivals", "no_figure_met", "turned_there")
+UP: Final = ("missing", "covered_clause", "covered_window", "covered_new", "near", "near_new", "figures_met")
+DOWN: Final = ("figures_rival",)
 """Features of which more can only help, or only hurt: all else being equal, a better match never lowers a verdict."""
 
 SHARED: Final = {
@@ -122,57 +104,28 @@ class Rows:
         return np.isin(self.kinds, list(samples.VERDICT_FILES))
 
 
-def sample_rows(data: Path, grammar: samples.Grammar = ALL_WORDS) -> list[samples.Row]:
-    """All that is trained on: published verdicts first, then made answers."""
-    found = [
+def sample_rows(data: Path) -> list[samples.Row]:
+    """Return all that is trained on: published verdicts first, then made answers."""
+    published = [
         (one.run, one.conversation, one.ability, one.question, one.nugget, one.answer, one.score)
         for one in samples.published_verdicts(data)
     ]
     made: list[samples.Row] = []
     for tier, number in ONLY_QUESTIONS:
         asked = samples.questions(data / "beam_questions", tier, number)
-        made += samples.made_from_references(asked, grammar, random.Random(f"{tier}{number}"))
+        made += samples.made_from_references(asked, random.Random(f"{tier}{number}"))
     for tier, number in CHATS:
         asked, said = (read(data / "beam", tier, number) for read in (samples.questions, samples.messages))
         made += samples.made_from_chat(asked, said, random.Random(f"{tier}{number}"))  # type: ignore[arg-type]
     choice = random.Random(SEED)
-    for row in found:
-        if row[6] > 0 and choice.random() < 0.5:
-            made.append(("retracted answer", *row[1:5], grammar.retracted(row[5], choice), 0.0))
     kept = [row for row in made if choice.random() < KEPT[row[0]]]
-    return [*found, *(row for row in kept if row[0] not in PASTED or len(row[5].split()) >= QUOTATION)]
+    return [*published, *(row for row in kept if row[0] not in PASTED or len(row[5].split()) >= QUOTATION)]
 
 
-def order_table(rows: Sequence[samples.Row]) -> Matrix:
-    """How usual it is that words of one kind follow those of another: in answers against the same words shuffled."""
-    size = len(WORD_KINDS)
-    good, bad = np.ones((size, size)), np.ones((size, size))
-    texts = dict.fromkeys(row[5] for row in rows if row[0] in (*samples.VERDICT_FILES, "reference"))
-    for number, text in enumerate(texts):
-        kinds = parse_answer(text).kinds
-        mixed = np.random.default_rng(number).permutation(kinds)
-        share = min(1.0, 30 / max(len(kinds), 1))  # no text counts for more than thirty words
-        np.add.at(good, (kinds[:-1], kinds[1:]), share)
-        np.add.at(bad, (mixed[:-1], mixed[1:]), share)
-    return np.round(np.log(good / good.sum()) - np.log(bad / bad.sum()), 1)
-
-
-def rows_of(found: Sequence[samples.Row], order: Matrix, part: Part = (0, 1)) -> Rows:
-    """The samples with their features, for which `order` is the table of word order.
-
-    Wrong answers in words for denial meet a judge that knows half of those in `part`, one half and the other in turn,
-    so that the trees learn what to make of a sentence whose words say nothing to it.
-    """
-    start, step = part
-    halves = ((start, 2 * step), (start + step, 2 * step))
-    values = []
-    with patch.object(judge_features, "order_table", lambda: order):
-        for row in tqdm(found, desc="features", leave=False, mininterval=5):
-            known = halves[len(row[5]) % 2] if row[0] in UNKNOWN else part
-            with patch.object(judge_features, "reach", lambda text, known=known: reach(text, known)):
-                parse_exchange.cache_clear()
-                values.append(features(*row[3:6]))
-    columns = list(zip(*found, strict=True))
+def rows_of(sample: Sequence[samples.Row]) -> Rows:
+    """Compute the features of the samples."""
+    values = [features(*row[3:6]) for row in tqdm(sample, desc="features", leave=False, mininterval=5)]
+    columns = list(zip(*sample, strict=True))
     kinds, conversations, abilities = (np.array(column) for column in columns[:3])
     return Rows(kinds, conversations, abilities, np.array(columns[6], dtype=np.float64), np.array(values))
 
@@ -193,8 +146,8 @@ def boosted(values: Matrix, wanted: Matrix, weights: Matrix, settings: Mapping[s
 
 def fitted(rows: Rows) -> dict[str, list[Flat]]:
     """The three models. `valid` tells real answers that earned something, and references, from made ones."""
-    real, reference = rows.real, np.isin(rows.kinds, PLAIN)
-    weight = np.where(real, 1.0, REFERENCES)
+    real, reference = rows.real, np.isin(rows.kinds, list(PLAIN))
+    weight = np.array([PLAIN.get(kind, 1.0) for kind in rows.kinds])
     of_verdicts = real | reference
     trees = {
         name: boosted(
@@ -234,11 +187,11 @@ def thresholds(found: Mapping[str, Matrix], scores: Matrix) -> dict[str, float]:
     return least
 
 
-def verdicts(found: Mapping[str, Matrix], values: Matrix, least: Mapping[str, float]) -> Matrix:
-    """The verdicts on rows by these thresholds."""
+def verdicts(found: Mapping[str, Matrix], least: Mapping[str, float]) -> Matrix:
+    """Return the verdicts on rows by these thresholds."""
     columns = zip(*(found[name] for name in Likelihoods._fields), strict=True)
     with patch.object(judge_model, "trained", lambda: {"thresholds": least}):
-        return np.array([score(Likelihoods(*one), row)[0] for one, row in zip(columns, values.tolist(), strict=True)])
+        return np.array([score(Likelihoods(*likelihoods))[0] for likelihoods in columns])
 
 
 def out_of_fold(rows: Rows, folds: int = 7) -> dict[str, Matrix]:
@@ -317,7 +270,7 @@ def laid_out(value: Mapping[str, Any]) -> str:
 
     trees = ",\n".join(f'"{name}": {lines(flats)}' for name, flats in value["trees"].items())
     parts = [f'"{name}": {json.dumps(value[name])}' for name in ("events", "thresholds")]
-    return "{" + ",\n".join([*parts, f'"order": {lines(value["order"])}', f'"trees": {{{trees}}}']) + "}\n"
+    return "{" + ",\n".join([*parts, f'"trees": {{{trees}}}']) + "}\n"
 
 
 def main() -> None:
@@ -325,17 +278,9 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="a folder with field/, beam/ and beam_questions/")
     parser.add_argument("--out", type=Path, default=WEIGHTS)
     arguments = parser.parse_args()
-    found = sample_rows(arguments.data)
-    order = order_table(found)
-    rows = rows_of(found, order)
-    held_out = out_of_fold(rows)
-    least = thresholds(held_out, rows.scores[rows.real])
-    value = {
-        "order": order.tolist(),
-        "events": event_weights(arguments.data),
-        "thresholds": least,
-        "trees": fitted(rows),
-    }
+    rows = rows_of(sample_rows(arguments.data))
+    least = thresholds(out_of_fold(rows), rows.scores[rows.real])
+    value = {"events": event_weights(arguments.data), "thresholds": least, "trees": fitted(rows)}
     write_text(arguments.out, laid_out(value))
     print(f"{arguments.out}: {arguments.out.stat().st_size:,} bytes; thresholds {least}; events {value['events']}")
 

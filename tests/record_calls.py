@@ -90,7 +90,7 @@ def recorded_replies() -> dict[str, str]:
         product.call("calls", "import", work / RUN, product.run)
         for path in [*work.rglob("*.sqlite"), *product.run.rglob("*.sqlite")]:
             with CallStore(path, read_only=True) as store:
-                replies |= {key: call.text for key, call in store.calls() if call.text is not None}
+                replies |= {call.key: call.text for call in store.calls() if call.text is not None}
         product.clear()
     return replies
 

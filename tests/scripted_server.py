@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_ROUTES = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
+_ROUTES = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/v1/rerank")
 
 FINAL = frozenset({"answered", "delay", "truncate", "empty", "filtered", "surplus"})
 """Outcomes after which a client has no reason to send the same bytes again."""
@@ -152,6 +152,7 @@ class ScriptedServer:
 
     `reply` maps a request's body to its text (or to an `Answer`); it runs on the server's loop and should be quick.
     `embed` maps the body of a request for vectors to the reply's body, or to an `Answer`.
+    `rerank` maps the body of a request for ranks to the reply's body.
     `latency` (seconds) comes before every answer. With `require_key`, any other key is answered with 401. With
     `api_version` it is Azure: it serves deployments, needs the version in the query and takes the key as `api-key`.
     """
@@ -161,6 +162,7 @@ class ScriptedServer:
         reply: Callable[[dict[str, Any]], str | Answer] = generic_reply,
         *,
         embed: Callable[[dict[str, Any]], dict[str, Any] | Answer] | None = None,
+        rerank: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         faults: Faults | None = None,
         latency: float = 0.0,
         seed: int = 0,
@@ -174,6 +176,7 @@ class ScriptedServer:
         self.tokenize, self.require_key, self.port, self.log = tokenize, require_key, port, log
         self.api_version = api_version
         self.embed = embed or vectors
+        self.rerank = rerank or ranks
         self.requests: list[Request] = []
         self.in_flight = self.peak = self.connections = self.sent = 0
         self._seen: Counter[str] = Counter()
@@ -344,6 +347,8 @@ class ScriptedServer:
         if request.path == "/v1/embeddings":
             reply_body = self.embed(request.body)
             return reply_body if isinstance(reply_body, Answer) else Answer(reply_body)
+        if request.path == "/v1/rerank":
+            return Answer(self.rerank(request.body))
         reply = self.reply(request.body)
         if request.path == "/v1/responses" and isinstance(reply, str):
             return Answer(response(request.body, reply))
@@ -414,6 +419,15 @@ def vectors(body: dict[str, Any], dimensions: int = 32) -> dict[str, Any]:
     tokens = sum(len(text.split()) for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "model": body["model"], "data": data, "usage": usage}
+
+
+def ranks(body: dict[str, Any]) -> dict[str, Any]:
+    """Build a reply to a request for ranks as Cohere's: by the words that a text shares with the query."""
+    words = set(body["query"].lower().split())
+    scores = [len(words & set(text.lower().split())) / len(words) for text in body["documents"]]
+    best = sorted(range(len(scores)), key=lambda place: -scores[place])[: body["top_n"]]
+    results = [{"index": place, "relevance_score": scores[place]} for place in best]
+    return {"id": "x", "results": results, "meta": {"billed_units": {"search_units": 1}}}
 
 
 def near(text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:

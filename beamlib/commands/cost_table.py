@@ -13,6 +13,7 @@ from beamlib.commands.estimate import estimate_path, read_estimate
 from beamlib.evaluate.beam_records import FROM_ARCHIVE
 from beamlib.files import read_json, write_json
 from beamlib.llm.basis import Basis
+from beamlib.llm.call_store import stated_costs
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 from beamlib.run import Run
@@ -106,8 +107,8 @@ def _notes(
         known = f"at least {money(dollars)}" if dollars else "an unknown sum"
         cost = known if unpriced else f"{money(dollars)}{' (estimated)' if estimated else ''}"
         yield f"The stores of this tier hold {count(sum(row.calls for row in spent), 'call')}, which cost {cost}."
-        if basis is Basis.CLAIMED:
-            yield f"Calls of an archive are among them: their tokens, seconds and prices are {basis}."
+        claimed = basis is Basis.CLAIMED
+        yield f"{'Calls of an archive are among them. ' if claimed else ''}{stated_costs(claimed=claimed)}."
         if estimated:
             yield f"The endpoint left tokens out of {count(estimated, 'reply', 'replies')}: estimated by our counter."
         if unpriced:

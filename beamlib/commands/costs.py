@@ -23,7 +23,7 @@ COST_STAGES: tuple[_Stage, ...] = ("memory reading", "answering", "judging")
 
 _READING = (
     "episodic_keys", "scratchpad_notes", "scratchpad_compress", "file_memory_ingest", "wiki_compile",
-    "dependency_notes",
+    "dependency_notes", "readagent_page", "readagent_gist",
 )  # fmt: skip
 _JUDGING_ROLES = ("judge", "aligner")
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from beamlib.files import to_json
 from beamlib.llm.chat_turns import MESSAGE_TOKENS, dialogue_text, dialogue_tokens
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.embedding_model import EMBED, read_vector, write_vector
@@ -61,6 +62,9 @@ EXPECTED: Mapping[str, tuple[int, str]] = {
     "wiki_compile": (400, "pages, as calls of tools"),
     "file_memory_recall": (60, "the call that reads the file, then nothing more"),
     "wiki_choose": (30, "a few names of pages"),
+    "readagent_page": (3, "a number"),
+    "readagent_gist": (130, "a page of up to 600 words in about a sixth of them, as its paper reports"),
+    "readagent_lookup": (12, "a list of numbers"),
 }
 """Expected output tokens of a step before twenty of its replies are stored, and where the number comes from."""
 
@@ -72,6 +76,7 @@ _PADDED: Mapping[str, tuple[str, str]] = {
     "answer_full_released": ("context", " "),
     "answer_turns": ("context", " "),
     "scratchpad_notes": ("pair", "\n- "),
+    "readagent_gist": ("page", " "),
 }
 """Steps whose replies are part of later prompts: the variable whose text pads them, and the separator."""
 
@@ -255,6 +260,35 @@ class EstimatingEmbedding:
         (vector,) = embedded_encoder().encode([request["input"]])
         # Resized for the sake of its shape: it is compared with vectors of another model.
         return Completion(write_vector(np.resize(vector, self._width) if self._width else vector))
+
+
+class EstimatingReranker:
+    """A `Model` that counts the queries that texts are to be ranked by, and ranks them as they come."""
+
+    def __init__(self, endpoint: EndpointModel, rehearsal: DryRun) -> None:
+        self._endpoint = endpoint
+        self._rehearsal = rehearsal
+
+    @property
+    def name(self) -> str:
+        """The endpoint's model id."""
+        return self._endpoint.name
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Return the stored reply, raise the stored failure, or count the call once."""
+        request = self._endpoint.request(prompt)
+        key = call_key(request, self._endpoint.endpoint.base_url, prompt.repeat)
+        first, stored = key not in self._rehearsal.keys, self._rehearsal.held(key)
+        self._rehearsal.keys.add(key)
+        tally = self._rehearsal.tally[self._endpoint.role, prompt.id]
+        if stored is not None:
+            tally.held += first
+            return stored.completion()
+        if first:
+            tokens = self._rehearsal.counter.count(to_json([request["query"], *request["documents"]]))
+            tally.add(StepCalls(pending=1, input=tokens))
+        ranked = [{"index": place, "relevance_score": -place} for place in range(len(request["documents"]))]
+        return Completion(to_json({"results": ranked[: request["top_n"]]}))
 
 
 def expected_output(prompt: Prompt) -> float:

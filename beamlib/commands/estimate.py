@@ -24,6 +24,7 @@ from beamlib.commands.dry_run import (
     DryRun,
     EstimatingEmbedding,
     EstimatingModel,
+    EstimatingReranker,
     StepCalls,
     output_basis,
 )
@@ -38,9 +39,9 @@ from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan
 from beamlib.files import read_json, write_json
 from beamlib.llm.admission import ADMISSION
-from beamlib.llm.client import EndpointModel, forwarded_step
+from beamlib.llm.client import RERANK, EndpointModel, ForwardingModel, forwarded_step
 from beamlib.llm.embedding_model import EmbeddingModel
-from beamlib.llm.endpoints import EMBEDDING, Embedding, Endpoint
+from beamlib.llm.endpoints import EMBEDDING, RERANKER, Embedding, Endpoint
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
@@ -189,7 +190,10 @@ def rehearsed_roster(
         encoder: Model | None = None
         if isinstance(embedding := roles.get(EMBEDDING), Embedding):
             encoder = EstimatingEmbedding(EmbeddingModel(EMBEDDING, embedding), rehearsal)
-        yield model_roles(models, embedding=encoder), rehearsal.tally
+        outside: dict[str, Model] = {}
+        if RERANKER in roles:
+            outside[RERANK] = EstimatingReranker(ForwardingModel(RERANKER, roles[RERANKER], RERANK), rehearsal)
+        yield model_roles(models, outside, encoder), rehearsal.tally
 
 
 def call_rule(arm: Arm) -> CallRule | None:

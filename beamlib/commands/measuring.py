@@ -28,6 +28,7 @@ from beamlib.memory.rag import Rag
 from beamlib.plugins import plugins
 from beamlib.processes import process_pool
 from beamlib.retrieval import RETRIEVERS as KNOWN_RETRIEVERS
+from beamlib.scoring.average_recall import average_recall
 from beamlib.scoring.measured import (
     ARMS,
     MOST_PAIRS,
@@ -36,7 +37,6 @@ from beamlib.scoring.measured import (
     MeasuredQuestion,
     Measurement,
     Notes,
-    average_recall,
     check_budgets,
     check_choices,
 )
@@ -189,3 +189,21 @@ def _notes(context: RetrievedContext | ModelError, conversation: Conversation) -
     texts = {message.id: message.content for message in conversation.messages}
     whole = set(context.message_ids).difference(partly_shown(context, texts))
     return Notes(ids=sorted(context.message_ids), whole=sorted(whole), tokens=count_tokens(context.context))
+
+
+def differences(stated: Measurement, measured: Measurement) -> list[str]:
+    """Name what differs between two measurements of a conversation, times aside: one line each, empty if nothing."""
+    lines = [
+        f"{stated.id}: {name} differ"
+        for name in ("size", "files", "pairs", "overlong", "newest", "notes")
+        if getattr(stated, name) != getattr(measured, name)
+    ]
+    if [question.id for question in stated.questions] != [question.id for question in measured.questions]:
+        return [*lines, f"{stated.id}: other questions"]
+    for ours, theirs in zip(stated.questions, measured.questions, strict=True):
+        names = [name for name in ("ability", "cited", "notes") if getattr(ours, name) != getattr(theirs, name)]
+        arms = sorted({*ours.ranks, *theirs.ranks})
+        names += [f"ranks of {arm}" for arm in arms if ours.ranks.get(arm) != theirs.ranks.get(arm)]
+        if names:
+            lines.append(f"{ours.id}: {', '.join(names)} differ")
+    return lines

@@ -162,7 +162,7 @@ class Probe:
     question: str
 
 
-ErrataMode = Literal["none", "flag", "drop"]
+ErrataMode = Literal["none", "flag", "drop", "strict", "correct"]
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,8 @@ class Treatment:
             `full` the whole one.
         strip_markers: Remove ` ->-> batch,bullet` from the text and keep it as data; the released evaluation keeps it.
         errata: `none` ignores `errata.json`, `flag` lists the probes that it names, `drop` also removes those whose
-            defect can spoil a score.
+            defect spoils the score beyond doubt, `strict` also those that are only doubted. `correct` gives those of
+            `drop` a corrected rubric where the chat determines one, and removes the rest.
     """
 
     chat_variant: ChatVariant = "truncated"

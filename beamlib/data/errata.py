@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from beamlib.data.conversations import Probe
+from beamlib.data.conversations import ErrataMode, Probe
 from beamlib.data.gold import Ability
 from beamlib.errors import UserError
 from beamlib.files import read_text, sha256
 
-DefectKind = Literal["answer", "rubric", "evidence"]
+DefectKind = Literal[
+    "count", "later", "order", "interval", "absent", "answerable", "other-rubric", "several", "citation"
+]  # fmt: skip
+"""What is wrong with a question, for errata, readings and planted defects; docs/readings.md says where each begins."""
+Threshold = Literal["beyond doubt", "strict"]
+"""How sure it is that a defect spoils the score: `errata: drop` leaves out the first, `strict` both."""
 Detector = Literal[
     "interval", "reference_rubric", "foreign_rubric", "figure_not_cited", "date_not_said", "one_source", "order",
-    "only_n_items", "shared_reference", "twin_rubric", "similar_question",
+    "only_n_items", "shared_reference", "twin_rubric", "similar_question", "universal_failure",
 ]  # fmt: skip
 """The checks of `beam_claims.defects`; an erratum names those that show it."""
 ERRATA_FILE = Path(__file__).with_name("errata.json")
@@ -28,9 +33,11 @@ class Erratum(BaseModel):
     """A defective question.
 
     Attributes:
-        kind: What is wrong: the expected answer (or the question itself), only the rubric, or only the citations.
-        spoils_score: Whether a right answer can lose points by it, or a wrong one gain some. The judge reads the
-            rubric alone, so a wrong reference with a right rubric spoils nothing, nor do wrong citations.
+        part: Where it is wrong: the expected answer (or the question itself), only the rubric, or only the citations.
+        threshold: How sure it is that a right answer can lose points by it, or a wrong one gain some; None if it can't.
+            The judge reads the rubric alone, so a wrong reference with a right rubric spoils nothing, nor do wrong
+            citations.
+        corrected: The rubric that the chat determines, in our words; empty where it determines none.
         question_sha256: Hash of the question's text, so that other data under the same ids is not touched.
         message_ids: Messages of the evaluated chat that show the defect.
         detectors: Checks that find it without a reader.
@@ -42,9 +49,11 @@ class Erratum(BaseModel):
     question_id: str = Field(pattern=r"^(100K|500K|1M|10M)-[1-9][0-9]*-q[0-9]{2}$")
     ability: Ability
     kind: DefectKind
-    spoils_score: bool
+    part: Literal["answer", "rubric", "evidence"]
+    threshold: Threshold | None
     question_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     defect: str = Field(min_length=20)
+    corrected: tuple[Annotated[str, Field(min_length=4)], ...] = ()
     message_ids: tuple[int, ...] = ()
     detectors: tuple[Detector, ...] = ()
     checked: tuple[Annotated[str, Field(min_length=10)], ...] = Field(min_length=1)
@@ -52,16 +61,25 @@ class Erratum(BaseModel):
 
     @model_validator(mode="after")
     def _citations_are_not_judged(self) -> Self:
-        if self.kind == "evidence" and self.spoils_score:
-            raise ValueError("wrong citations alone spoil no score: set spoils_score to false or name another kind")
+        if (self.part == "evidence") != (self.kind == "citation"):
+            raise ValueError("part 'evidence' and kind 'citation' go together: correct one of them")
+        if self.part == "evidence" and self.threshold:
+            raise ValueError("wrong citations alone spoil no score: set threshold to null or name another kind")
+        if self.corrected and self.threshold != "beyond doubt":
+            raise ValueError("only a rubric that is wrong beyond doubt is corrected: remove `corrected`")
         return self
+
+    @property
+    def spoils_score(self) -> bool:
+        """Whether it spoils the score beyond doubt."""
+        return self.threshold == "beyond doubt"
 
 
 class Reading(BaseModel):
     """How much of a tier was read: whole chats with every question, by two readers who did not know each other's.
 
     Attributes:
-        spoiling: By how many readers ("both", "either") a defect that can spoil the score was found: questions, share,
+        spoiling: Questions that reach each threshold (500K: that both readers, or either, called spoiled), their share
             and its 95 % interval over conversations.
     """
 
@@ -71,7 +89,7 @@ class Reading(BaseModel):
     chats: int
     of_chats: int
     questions: int
-    spoiling: dict[Literal["both", "either"], tuple[int, float, float, float]] = {}
+    spoiling: dict[Threshold, tuple[int, float, float, float]] = {}
 
     def sentence(self) -> str:
         """Say what leaving out defective questions of this tier is worth."""
@@ -121,6 +139,13 @@ def flagged_probes(probes: Sequence[Probe]) -> tuple[str, ...]:
     return tuple(entry.question_id for entry in known_defects(probes))
 
 
-def spoilt_probes(probes: Sequence[Probe]) -> frozenset[str]:
-    """Return the ids of the probes whose score a defect can spoil: `errata: drop` leaves them out."""
-    return frozenset(entry.question_id for entry in known_defects(probes) if entry.spoils_score)
+def spoilt_probes(probes: Sequence[Probe], mode: ErrataMode = "drop") -> frozenset[str]:
+    """Return the ids of the listed probes that a mode of `errata` leaves out; none and flag leave out none."""
+    entries = known_defects(probes) if mode in ("drop", "strict", "correct") else ()
+    spoilt = [entry for entry in entries if entry.spoils_score or (mode == "strict" and entry.threshold)]
+    return frozenset(entry.question_id for entry in spoilt if not (mode == "correct" and entry.corrected))
+
+
+def corrected_rubrics(probes: Sequence[Probe]) -> Mapping[str, tuple[str, ...]]:
+    """Return the rubrics that `errata: correct` judges by instead of the published ones."""
+    return {entry.question_id: entry.corrected for entry in known_defects(probes) if entry.corrected}

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beamlib.data.chat import ChatParser
 from beamlib.data.checked_json import Anomaly, DataFile, Unreadable, is_a, is_writable, show
 from beamlib.data.conversations import Batch, Conversation, Message, Probe, Seed, Treatment
-from beamlib.data.errata import flagged_probes, spoilt_probes
+from beamlib.data.errata import corrected_rubrics, flagged_probes, spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.data.probes import parse_questions
 from beamlib.data.released_layout import Parts, read_question_file, read_released
@@ -28,8 +28,8 @@ class Loaded:
     """A conversation under one treatment, with its questions.
 
     Attributes:
-        probes: In file order. Under `errata: drop` without those whose score a defect can spoil.
-        gold: By probe id.
+        probes: In file order, without those that the treatment's `errata` leaves out.
+        gold: By probe id. Under `errata: correct` with the corrected rubrics.
         anomalies: Everything odd that was handled.
         flagged: Probes that `errata.json` names; empty under `errata: none`.
         files: The files that were read.
@@ -77,10 +77,16 @@ def load(source: Source, treatment: Treatment = PAPER_TREATMENT) -> Loaded:
     )
     probes, gold = parse_questions(parts.questions, source.id, parser.ids, parts.questions_log)
     flagged = () if treatment.errata == "none" else flagged_probes(probes)
-    if treatment.errata == "drop":
-        spoilt = spoilt_probes(probes)
+    spoilt = spoilt_probes(probes, treatment.errata)
+    if treatment.errata == "strict":
+        from beamlib.data.readings import doubted_probes  # here, because no other mode needs the readings
+
+        spoilt |= doubted_probes(probes)
+    if spoilt:
         probes = tuple(probe for probe in probes if probe.id not in spoilt)
         gold = {probe.id: gold[probe.id] for probe in probes}
+    if treatment.errata == "correct":
+        gold |= {name: replace(gold[name], rubric=rubric) for name, rubric in corrected_rubrics(probes).items()}
     return Loaded(conversation, probes, gold, parts.anomalies(), flagged, source, parts.files())
 
 

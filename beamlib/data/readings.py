@@ -1,6 +1,6 @@
 """Who read which question against its chat, and what they found: data (`readings.csv`), apart from the errata list.
 
-A reading is one person's verdict on one question. `assess` puts the readings of a question together at two thresholds:
+A reading is one reader's verdict on one question. `assess` puts the readings of a question together at two thresholds:
 *beyond doubt* and *strict*. docs/readings.md has the protocol.
 """
 
@@ -18,21 +18,18 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from beamlib.data.conversations import Probe
+from beamlib.data.errata import DefectKind, Threshold
 from beamlib.data.gold import Ability
 from beamlib.errors import UserError
 from beamlib.files import read_text, sha256
 
 READINGS_FILE = Path(__file__).with_name("readings.csv")
+PLANTED_FILE = Path(__file__).with_name("planted.csv")
 
-Selection = Literal["census", "random", "detector", "universal-failure", "disagreement"]
+Selection = Literal["census", "random", "detector", "universal-failure", "disagreement", "listed"]
 """Why a question was read. Shares come from `census` and `random` alone: the others look where defects are likely (of
-`disagreement`, with questions among them that the first readers agree on)."""
+`disagreement`, with questions among them that the first readers agree on; `listed`: the errata or readings have it)."""
 Verdict = Literal["right", "citation", "doubtful", "spoiled"]
-ReadingKind = Literal[
-    "count", "later", "order", "interval", "absent", "answerable", "other-rubric", "several", "citation"
-]  # fmt: skip
-"""What is wrong; docs/readings.md says where the line of each runs."""
-Threshold = Literal["beyond doubt", "strict"]
 
 
 def _parts(value: object) -> object:
@@ -44,7 +41,8 @@ class QuestionReading(BaseModel):
     """A line of `readings.csv`.
 
     Attributes:
-        protocol: How it was read. `blind`: without the list of errata and without other readers' verdicts.
+        protocol: How it was read. `blind`: without the list of errata and without other readers' verdicts. `informed`:
+            with both, to settle an entry; such a reading says nothing of how far readers agree.
         read: What was read: the cited messages, those named in `messages`, what a search of the chat found, the user's
             whole side.
         verdict: `spoiled`: a right answer can lose points, or a wrong one gain some. `citation`: only the cited
@@ -61,13 +59,13 @@ class QuestionReading(BaseModel):
     question: str = Field(pattern=r"^(100K|500K|1M|10M)-[1-9][0-9]*-q[0-9]{2}$")
     ability: Ability
     reader: str = Field(pattern=r"^[A-Za-z0-9-]+$")
-    protocol: Literal["blind"]
+    protocol: Literal["blind", "informed"]
     selection: Selection
     read: Annotated[tuple[Literal["cited", "named", "search", "user-side"], ...], BeforeValidator(_parts)] = Field(
         min_length=1
     )
     verdict: Verdict
-    kind: Annotated[ReadingKind | None, BeforeValidator(lambda value: value or None)] = None
+    kind: Annotated[DefectKind | None, BeforeValidator(lambda value: value or None)] = None
     confidence: int = Field(ge=1, le=3)
     messages: Annotated[tuple[int, ...], BeforeValidator(_parts)] = ()
     question_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -87,7 +85,30 @@ class QuestionReading(BaseModel):
     @property
     def drawn(self) -> bool:
         """Whether the question was read for its own sake, so that shares and agreement may count it."""
-        return self.selection in ("census", "random")
+        return self.selection in ("census", "random") and self.protocol == "blind"
+
+
+class PlantedReading(BaseModel):
+    """A line of `planted.csv`: what a reader said of an item of a blind sheet, and what the item was.
+
+    Attributes:
+        question: The released question that the item is a copy of.
+        role: `planted`: a defect was planted in a question that was right. `control`: untouched, and right by every
+            reader before. `unread`: untouched, and nobody knows.
+        plant: Which defect, such as "stale value"; empty if none.
+        kind: The kind of that defect.
+        named: The kind that the reader named.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reader: str = Field(pattern=r"^[A-Za-z0-9_-]+$")
+    question: str
+    role: Literal["planted", "control", "unread"]
+    plant: str = ""
+    kind: Annotated[DefectKind | None, BeforeValidator(lambda value: value or None)] = None
+    verdict: Verdict
+    named: Annotated[DefectKind | None, BeforeValidator(lambda value: value or None)] = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +125,7 @@ class Assessment:
     ability: Ability
     question_sha256: str
     threshold: Threshold | None
-    kind: ReadingKind | None
+    kind: DefectKind | None
     counts: bool
 
     @property
@@ -114,6 +135,12 @@ class Assessment:
     @property
     def conversation(self) -> str:
         return self.question.rpartition("-")[0]
+
+
+@cache
+def load_planted() -> tuple[PlantedReading, ...]:
+    """Load what readers said of blind sheets with planted defects."""
+    return tuple(map(PlantedReading.model_validate, csv.DictReader(io.StringIO(read_text(PLANTED_FILE)))))
 
 
 @cache

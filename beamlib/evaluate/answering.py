@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from beamlib.data.conversations import Conversation, Probe
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.arms import OF_ARMS, Arm
 from beamlib.evaluate.ingest_cache import read_shared
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
 from beamlib.memory import Memory
@@ -51,7 +51,7 @@ def given_to(
     as_turns: bool = False,
 ) -> Given:
     """What the memory of an arm is built of."""
-    of_arm = {name: value for name in ("retriever", "k") if (value := getattr(arm, name)) is not None}
+    of_arm = {name: value for name in OF_ARMS if (value := getattr(arm, name)) is not None}
     return Given(
         parameters, roster, parameters.counter, of_arm, arm.without, arm.target, evidence or {}, as_turns,
         parameters.flags, arm,

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from beamlib.memory.declared import DeclaredMemory, kind_of, memories
 from beamlib.memory.outside import Own
-from beamlib.memory.targets import OWN_MEMORY, PLAIN_NAME, PROCESS
+from beamlib.memory.targets import OWN_MEMORY, PROCESS
 from beamlib.params import RunParameters
 from beamlib.plugins import plugins
-from beamlib.settings import HYBRID_BEAM_REMOVED, RetrieverName
+from beamlib.settings import HYBRID_BEAM_REMOVED, PLAIN_NAME, FaissIndex, RetrieverName
 
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
@@ -28,12 +28,15 @@ _INDEXES = {
     "dense": "dense is vectors by {encoder}",
     "splade": "splade is vectors by {splade}",
 }
+OF_ARMS = ("retriever", "k", "encoder", "faiss_index")
+"""What an arm may set in place of the run."""
 MEMORY = r"[a-z][a-z0-9-]{0,59}"
 """The name of a declared memory. Records of one that this installation lacks can be read all the same."""
 
 
 class Arm(BaseModel):
-    """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing.
+    """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing, `encoder` and
+    `faiss_index` where they are the run's.
 
     `target` is a memory that is not part of this package, `file.py:Class`, an adapter's name or `process:NAME:COMMAND`,
     or the plain name of an imported run; `called` is the name that the class gives itself. All that `name` is made of
@@ -47,14 +50,22 @@ class Arm(BaseModel):
     k: Annotated[int, Field(ge=1)] | None = None
     without: Component | None = None
     other_budget: Literal["fixed", "flowing"] | None = None  # of runs by versions before 2026-11-26
+    encoder: Annotated[str, Field(pattern=f"^{PLAIN_NAME}$")] | None = None
+    faiss_index: FaissIndex | None = None
     target: Annotated[str, Field(pattern=f"^({OWN_MEMORY}|{IMPORTED})$")] | None = None
     called: Annotated[str, Field(pattern=f"^{IMPORTED}$")] | None = None
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave `called` out where it is None, as in records of versions without it."""
+        """Leave out what is None and which records of earlier versions do not have."""
         values: dict[str, Any] = dump(self)
-        return values if self.called else {name: value for name, value in values.items() if name != "called"}
+        later = ("encoder", "faiss_index", "called")
+        return {name: value for name, value in values.items() if value is not None or name not in later}
+
+    @property
+    def other_vectors(self) -> bool:
+        """Whether it searches by another encoder or index than the run (Tables 11 and 12)."""
+        return self.encoder is not None or self.faiss_index is not None
 
     @property
     def name(self) -> str:
@@ -69,6 +80,7 @@ class Arm(BaseModel):
             parts.append(self.called or self.target.rpartition(":")[2])
         if self.retriever is not None:
             parts += [self.retriever, f"k{self.k}"]
+        parts += [name for name in (self.encoder, self.faiss_index) if name is not None]
         if self.without is not None:
             parts += ["without", self.without]
         if self.other_budget is not None:
@@ -107,7 +119,9 @@ def own_arm(target: str, called: str | None = None) -> Arm:
 
 
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
-    """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`."""
+    """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`, and
+    those of Tables 11 and 12, `encoder` and `index`, which the default leaves empty.
+    """
 
     def arms(chosen: Callable[[type[DeclaredMemory]], bool]) -> list[Arm]:
         return [memory_arm(name, parameters) for name, kind in memories().items() if chosen(kind)]
@@ -115,6 +129,9 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
     def light(**changes: object) -> Arm:
         return memory_arm(base_memory(), parameters, **changes)
 
+    search = parameters.retrieval
+    encoders = [None if name in search.encoder else name for name in search.encoders]  # part of a name on the hub
+    indexes = [None if name == search.faiss_index else name for name in search.faiss_indexes]
     own, called = parameters.own_memories, parameters.own_name
     return {
         "main": (
@@ -124,6 +141,12 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
         ),
         "budget": tuple(light(k=k) for k in parameters.retrieval.budgets),
         "retriever": tuple(light(retriever=name) for name in parameters.retrieval.retrievers),
+        "encoder": tuple(
+            memory_arm(memory, parameters, encoder=name)
+            for name in encoders
+            for memory in (baseline_memory(), base_memory())
+        ),
+        "index": tuple(light(retriever="dense", faiss_index=name) for name in indexes),
         "ablation": (light(), *(light(without=part) for part in COMPONENTS)),
     }
 
@@ -143,5 +166,7 @@ def searches(settings: Sequence[Mapping[str, Any]]) -> list[str]:
         own = models.get("encoder", "embedded") != "embedded"
         vectors = f"vectors by {models['encoder']}" if own else "the shipped vectors"
         found.append(_INDEXES.get(one["retriever"], one["retriever"]).format(vectors=vectors, **models))
+        if one["retriever"] == "dense" and one.get("faiss_index") == "hnsw":
+            found[-1] += " over an HNSW index"
     found += [kind_of(one["memory"]).searched for one in searching]
     return list(filter(None, dict.fromkeys(found)))

@@ -30,6 +30,7 @@ from beamlib.evaluate.records import (
     read_task_manifest,
 )
 from beamlib.files import read_json, sha256_of_file, write_json
+from beamlib.llm.basis import Basis, unverified
 from beamlib.memory.declared import memories
 from beamlib.params import FIELDS
 from beamlib.run import Run
@@ -70,15 +71,6 @@ def _verified(files: Sequence[tuple[str, State]]) -> str:
 MANIFEST = "manifest.json"
 FROM_ARCHIVE = "archive.json"
 """Lists, at the top of a run folder, the manifests that came from somebody's archive, with the hash of each file."""
-CLAIMED: Mapping[str, str] = {
-    "commit": "the commit",
-    "package_version": "the version",
-    "answers_key": "", "judgements_key": "",  # hashes of the settings, the models and that version's code
-    "prompts": "prompts that no call is of",
-    "settings": "settings that change no call and no answer",
-    "claimed": "",
-}  # fmt: skip
-"""Fields of a manifest that a replay does not show to be so, and how that is said. All others are compared."""
 JUDGED_BY = "-by-"
 """Stands in the name of a part between that of the part that was judged again and the judge's."""
 RECORDS = (f"{ANSWERS}.jsonl", f"{JUDGEMENTS}.jsonl", MANIFEST)
@@ -95,16 +87,16 @@ class Manifest(RunManifest):
     `claimed` says that it came from somebody's archive and was not made here.
     """
 
-    size: Size
-    configuration: Configuration
-    data_revision: str
-    conversations: dict[ConversationId, ConversationRecord]
-    token_counter: str
-    answers_sha256: dict[ConversationId, str]
-    judgements_sha256: dict[ConversationId, str]
-    left_out: dict[ConversationId, str] = Field(default_factory=dict)
-    imported: Imported | None = None
-    claimed: bool = False
+    size: Annotated[Size, Basis.COMPUTED]
+    configuration: Annotated[Configuration, Basis.COMPUTED]
+    data_revision: Annotated[str, Basis.COMPUTED]
+    conversations: Annotated[dict[ConversationId, ConversationRecord], Basis.COMPUTED]
+    token_counter: Annotated[str, Basis.COMPUTED]
+    answers_sha256: Annotated[dict[ConversationId, str], Basis.COMPUTED]
+    judgements_sha256: Annotated[dict[ConversationId, str], Basis.COMPUTED]
+    left_out: Annotated[dict[ConversationId, str], Basis.COMPUTED] = Field(default_factory=dict)
+    imported: Annotated[Imported | None, Basis.COMPUTED] = None
+    claimed: Annotated[bool, Basis.COMPUTED] = False
 
     file: ClassVar[str] = MANIFEST
 
@@ -181,9 +173,9 @@ def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, st
 def differing_claim(published: Manifest, again: Manifest) -> str:
     """The first field of a published manifest that its replay contradicts, with both values; empty if none does.
 
-    Compared is every field but `CLAIMED`, and with them everything that footers, tables and pages print.
+    Compared is every field that is marked as computed; `calls verify` lists the others.
     """
-    for name in Manifest.model_fields.keys() - CLAIMED.keys() - {"conversations", "data_revision"}:
+    for name in Manifest.model_fields.keys() - {*unverified(Manifest), "conversations", "data_revision", "claimed"}:
         stated, found = getattr(published, name), getattr(again, name)
         if stated != found:
             return f"field '{name}' is {stated!r:.200}, and its replay gives {found!r:.200}"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from beamlib.files import inside
 from beamlib.llm.admission import ADMISSION, admission_calls, learnt_marks
-from beamlib.llm.client import ROUTES, EndpointModel, ForwardingModel
+from beamlib.llm.client import RERANK, ROUTES, EndpointModel, ForwardingModel
 from beamlib.llm.embedding_model import EmbeddingModel
-from beamlib.llm.endpoints import EMBEDDING, Embedding
+from beamlib.llm.endpoints import EMBEDDING, RERANKER, Embedding
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.prompts import prompts_in_force
 from beamlib.llm.retrying import RetryingModel
@@ -34,9 +34,9 @@ def model_roles(
 def ensure_keys(run: Run, roles: Collection[str] = ()) -> None:
     """A `UserError` where the key of an endpoint, of one of `roles` if any are named, is not there."""
     own = set(run.own_memories) - set(named_memories(outside=False))
-    unused = "" if own or run.retrieval.encoder == EMBEDDING else EMBEDDING
+    unused = {RERANKER} | (set() if own or run.retrieval.encoder == EMBEDDING else {EMBEDDING})
     for role, endpoint in run.endpoints.items():
-        if role in roles or not (roles or role == unused):
+        if role in roles or not (roles or role in unused):
             EndpointModel(role, endpoint).check_key()
 
 
@@ -101,8 +101,8 @@ def _open_endpoints(
             for role, endpoint in roles.items()
         }
         outside: dict[str, Model] = {}
-        for route in ROUTES:
-            role = EMBEDDING if route == "embeddings" else "memory"
+        for route in (*ROUTES, RERANK):
+            role = {"embeddings": EMBEDDING, RERANK: RERANKER}.get(route, "memory")
             if role in roles:
                 outside[route] = stored(ForwardingModel(role, roles[role], route, max_concurrency=share[role]))
         encoder: Model | None = None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from beamlib.evaluate.arms import Arm, arms_of, experiments
+from beamlib.evaluate.arms import OF_ARMS, Arm, arms_of, experiments
 from beamlib.files import to_json
 from beamlib.llm.endpoints import Author, Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME
@@ -28,9 +28,6 @@ _DRAWN = ("generation_seed", "domain", "title", "authors")  # what is written ab
 _READER_PROMPTS = ("answer", "answer_full", "answer_full_released", "answer_turns")
 JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
 JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
-_OF_ARMS = ("retriever", "k")
-"""Settings that an arm has in place of the run."""
-
 Configuration = tuple[str, ...]
 """A preset's name, then `name=value` for each thing that is otherwise."""
 
@@ -86,7 +83,7 @@ def _of_arm(arm: Arm, usual: RunParameters) -> Iterator[str]:
     alike = [one for one in arms if (one.memory, one.without) == (arm.memory, arm.without)]
     if arm in alike or not alike:
         return
-    for name in ("retriever", "k"):
+    for name in OF_ARMS:
         if getattr(arm, name) not in {getattr(one, name) for one in alike}:
             yield f"{name}={getattr(arm, name)}"
 
@@ -131,7 +128,12 @@ def answer_parameters(memory: str) -> tuple[str, ...]:
     if (own := kind_of(memory)) not in kinds and not own.outside:
         kinds.append(own)
     always = (name for kind in kinds for name in kind.own_settings.always_recorded)
-    used = (name for kind in kinds for name in (*kind.uses, *kind.own_settings.model_fields) if name not in _OF_ARMS)
+    used = (
+        name
+        for kind in kinds
+        for name in (*kind.uses, *kind.own_settings.model_fields)
+        if name not in ("retriever", "k")
+    )
     return tuple(dict.fromkeys((*ChatSettings.model_fields, *always, *used)))
 
 

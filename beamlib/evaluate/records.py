@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beamlib.data.checked_json import State
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, sha256, to_json, write_json
+from beamlib.llm.basis import Basis
 from beamlib.places import ROOT
 from beamlib.version import __version__
 
@@ -83,24 +84,24 @@ class RunManifest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = 1
-    arm: str
+    schema_version: Annotated[Literal[1], Basis.COMPUTED] = 1
+    arm: Annotated[str, Basis.COMPUTED]
     settings: dict[str, Any]
-    reader: str
-    judge: str
-    models: dict[str, dict[str, Any]]
-    conversations: dict[str, ConversationRecord]
-    data_sha256: str
-    question_set_sha256: str
+    reader: Annotated[str, Basis.COMPUTED]
+    judge: Annotated[str, Basis.COMPUTED]
+    models: Annotated[dict[str, dict[str, Any]], Basis.COMPUTED]
+    conversations: Annotated[dict[str, ConversationRecord], Basis.COMPUTED]
+    data_sha256: Annotated[str, Basis.COMPUTED]
+    question_set_sha256: Annotated[str, Basis.COMPUTED]
     prompts: dict[str, str]
     package_version: str
     commit: str
     answers_key: str
     judgements_key: str
-    answers_sha256: dict[str, str]
-    judgements_sha256: dict[str, str]
-    left_out: dict[str, str] = Field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    answers_sha256: Annotated[dict[str, str], Basis.COMPUTED]
+    judgements_sha256: Annotated[dict[str, str], Basis.COMPUTED]
+    left_out: Annotated[dict[str, str], Basis.COMPUTED] = Field(default_factory=dict)
+    notes: Annotated[tuple[str, ...], Basis.COMPUTED] = ()
 
     file: ClassVar[str] = RUN
 

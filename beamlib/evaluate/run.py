@@ -36,8 +36,8 @@ from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside
 from beamlib.llm.call_store import CallStore
+from beamlib.memory.declared import kind_of, young_settings
 from beamlib.params import RunParameters, usual_parameters
-from beamlib.plugins import plugins
 from beamlib.run import Run
 
 JUDGE_CODE = (
@@ -101,10 +101,12 @@ class Beam(Task):
 
     def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The arm, the parameters that its answers rest on, and the code of a memory of the user's own."""
-        settings = {"arm": arm.model_dump(), **settings_of(parameters, answer_parameters(arm.memory))}
+        of_others = young_settings() - kind_of(arm.memory).own_settings.model_fields.keys()
+        names = [name for name in answer_parameters(arm.memory) if name not in of_others]
+        settings = {"arm": arm.model_dump(), **settings_of(parameters, names)}
         settings["released"] = sorted(parameters.flags)
         if arm.target:
-            settings |= {"own": plugins().identify_memory(arm.target)[0], "seconds": parameters.memory_timeout}
+            settings |= {"own": parameters.identity_of(arm.target)[0], "seconds": parameters.memory_timeout}
         return settings
 
     def prompts_of(self, arm: AnyArm, parameters: RunParameters) -> tuple[str, ...]:
@@ -125,7 +127,7 @@ class Beam(Task):
             "models": models,
             "prompts": prompt_hashes(run, answer_prompts("", run)),
             "token_counter": run.context.token_counter,
-            "notes": plugins().identify_memory(arm.target)[1] if arm.target else (),
+            "notes": run.identity_of(arm.target)[1] if arm.target else (),
             "claimed": False,
         }  # fmt: skip
 

@@ -28,7 +28,6 @@ from beamlib.memory.oracle import Oracle
 from beamlib.memory.outside import Own
 from beamlib.params import RunParameters
 from beamlib.places import from_root
-from beamlib.plugins import plugins
 from beamlib.run import Run
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class Task(ABC):
         if kind.outside:
             target = self.target(arm, parameters)
             name = own_arm(target, parameters.own_name).name
-            memory_hash, notes = plugins().identify_memory(target)
+            memory_hash, notes = parameters.identity_of(target)
             settings |= settings_of(parameters, kind_of(target).settings_names())
             if k := settings.get("adapter_k"):
                 notes = (*notes, f"{name}: K = {k}")

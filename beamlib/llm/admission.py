@@ -32,7 +32,7 @@ def admission_calls(folder: Path) -> list[StoredCall]:
     if not path.exists():
         return []
     with CallStore(path, read_only=True) as store:
-        return [call for _, call in store.calls()]
+        return list(store.calls())
 
 
 def learnt_marks(calls: Sequence[StoredCall], endpoint: Endpoint) -> tuple[LearntMark, ...]:

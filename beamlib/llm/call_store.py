@@ -25,34 +25,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256, sync
-from beamlib.llm.basis import Basis
-from beamlib.llm.model import REFUSALS, TRANSIENT, Completion, ModelError, Outcome, Usage
+from beamlib.llm.basis import Basis, basis_of
+from beamlib.llm.exchange import Count, Exchange
+from beamlib.llm.model import REFUSALS, TRANSIENT, Completion
 
-FORMAT = 3
+FORMAT = 4
 THIS_RUN = uuid.uuid4().hex
 """Id of the run that this process started; its workers receive it."""
 UNLOCKED = "BEAMLIB_UNLOCKED"
 """Environment variable: open stores as files that nobody changes, because the folder may not support locks."""
-LARGEST_COUNT = 2**53
-"""The largest integer that every JSON reader keeps exact."""
 _BUSY_SECONDS = 10.0
 _PAGE = 500
-Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 
 
-class StoredCall(BaseModel):
-    """One finished call: its `text`, or an `outcome` with a `message` where there was no usable reply.
+class StoredCall(Exchange):
+    """One finished call to an endpoint.
 
-    `step` is the prompt's id, `latency` is in seconds, `time` is when the answer arrived (UTC, ISO 8601), and tokens
-    are the endpoint's counts, or ours where `estimated`. `answered_by` is the model that the reply names where it is
-    not `model`. The request is not stored, because contexts are large: the key is its hash.
+    `key` is `call_key` of the request, which is not stored, because contexts are large. `step` is the prompt's id,
+    `latency` is in seconds, and `time` is when the answer arrived (UTC, ISO 8601).
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     role: Annotated[str, Basis.COMPUTED]
     conversation: Annotated[str, Basis.COMPUTED]
@@ -62,33 +57,13 @@ class StoredCall(BaseModel):
     base_url: Annotated[str, Basis.COMPUTED]
     repeat: Annotated[Count, Basis.COMPUTED] = 0
     attempt: Annotated[Count, Basis.COMPUTED] = 0
-    text: Annotated[str | None, Basis.REPORTED] = None
-    outcome: Annotated[Outcome | None, Basis.REPORTED] = None
-    message: Annotated[str, Basis.REPORTED] = ""
-    input_tokens: Annotated[Count, Basis.REPORTED] = 0
-    output_tokens: Annotated[Count, Basis.REPORTED] = 0
-    cached_tokens: Annotated[Count, Basis.REPORTED] = 0
     latency: Annotated[float, Basis.MEASURED] = Field(default=0.0, ge=0, allow_inf_nan=False)
     finish_reason: Annotated[str, Basis.REPORTED] = ""
     time: Annotated[str, Basis.MEASURED] = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")
-    answered_by: Annotated[str, Basis.REPORTED] = ""
-    fingerprint: Annotated[str, Basis.REPORTED] = ""
-    estimated: Annotated[bool, Basis.MEASURED] = False
-
-    @model_validator(mode="after")
-    def _text_or_outcome(self) -> StoredCall:
-        if (self.text is None) == (self.outcome is None):
-            raise ValueError("exactly one of text and outcome must be set")
-        return self
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens of the call."""
-        return Usage(self.input_tokens, self.output_tokens, self.cached_tokens, self.estimated)
 
     @property
     def values(self) -> dict[str, Any]:
-        """All fields as JSON; those of format 3 only where they say something, so that older lines stay as they are."""
+        """All fields as JSON; later formats' only where they say something, so that older lines stay as they are."""
         return self.model_dump(mode="json", exclude={name for name in _ADDED if not getattr(self, name)})
 
     @property
@@ -103,9 +78,16 @@ class StoredCall(BaseModel):
 
     def completion(self) -> Completion:
         """Return the reply, or raise the `ModelError` that the call ended with."""
-        if self.text is None:
-            raise ModelError(self.message, self.outcome or Outcome.FAILED, self.usage)
-        return Completion(self.text, self.usage, self.latency, self.finish_reason, self.answered_by, self.fingerprint)
+        text, fields = self.received(), (self.finish_reason, self.answered_by, self.fingerprint)
+        return Completion(text, self.usage, self.latency, *fields)
+
+
+def stated_costs(*, claimed: bool) -> str:
+    """Say what the costs of stored calls rest on, wherever they are printed."""
+    if claimed:
+        return f"tokens, seconds and prices: {Basis.CLAIMED}"
+    basis = basis_of(StoredCall)
+    return f"tokens: {basis['input_tokens']}; seconds: {basis['latency']}; prices: as in the models file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +115,12 @@ def call_key(request: Mapping[str, Any], base_url: str, repeat: int) -> str:
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False))
 
 
-_ADDED = ("answered_by", "fingerprint", "estimated")
-"""Fields that format 3 added. The checksum of a call covers them only if one says something."""
-_FIELDS = tuple(name for name in StoredCall.model_fields if name not in _ADDED)
-_COLUMNS = ("key", *_FIELDS, "sha256")
+_ADDED = {"answered_by": 3, "fingerprint": 3, "estimated": 3, "sent": 4}
+"""Fields that a later format added. The checksum of a call covers those of a format only if one says something."""
+_COLUMNS = (
+    "key", "role", "conversation", "step", "about", "model", "base_url", "repeat", "attempt", "text", "outcome",
+    "message", "input_tokens", "output_tokens", "cached_tokens", "latency", "finish_reason", "time",
+)  # fmt: skip
 _TABLE = (
     "CREATE TABLE calls (key TEXT PRIMARY KEY NOT NULL, role TEXT, conversation TEXT, step TEXT, about TEXT, "
     "model TEXT, base_url TEXT, repeat INTEGER, attempt INTEGER, text TEXT, outcome TEXT, message TEXT, "
@@ -146,15 +130,22 @@ _TABLE = (
 # Who recorded: the greatest rowid when a run began (its own calls have greater ones), and the file's modification time
 # in nanoseconds after the run closed it.
 _RUNS = "CREATE TABLE runs (id TEXT PRIMARY KEY NOT NULL, began INTEGER NOT NULL, stamp INTEGER)"
-_NEW_COLUMNS = ("answered_by TEXT DEFAULT ''", "fingerprint TEXT DEFAULT ''", "estimated INTEGER DEFAULT 0")
-_TABLE_NOW = f"{_TABLE[:-1]}, {', '.join(_NEW_COLUMNS)})"
-_FORMATS = {1: [(_TABLE,)], 2: [(_TABLE,), (_RUNS,)], FORMAT: [(_TABLE_NOW,), (_RUNS,)]}
-_INSERT = f"INSERT OR REPLACE INTO calls VALUES ({', '.join('?' * (len(_COLUMNS) + len(_ADDED)))})"
+_NEW_COLUMNS = {name: f"{name} TEXT DEFAULT ''" for name in _ADDED} | {"estimated": "estimated INTEGER DEFAULT 0"}
+
+
+def _table(version: int) -> str:
+    """Return the table of a format, as SQLite writes it where columns were added."""
+    return ", ".join([_TABLE[:-1], *(_NEW_COLUMNS[name] for name in _ADDED if _ADDED[name] <= version)]) + ")"
+
+
+_FORMATS = {version: [(_table(version),), *([(_RUNS,)] if version > 1 else [])] for version in range(1, FORMAT + 1)}
+_INSERT = f"INSERT OR REPLACE INTO calls VALUES ({', '.join('?' * (len(_COLUMNS) + 1 + len(_ADDED)))})"
 
 
 def _select(connection: sqlite3.Connection) -> str:
-    added = _ADDED if _format(connection) == FORMAT else ("''", "''", "0")
-    return f"SELECT {', '.join((*_COLUMNS, *added))} FROM calls "
+    version = _format(connection)
+    missing = {name: "0" if name == "estimated" else "''" for name, since in _ADDED.items() if since > version}
+    return f"SELECT {', '.join((*_COLUMNS, 'sha256', *(missing.get(name, name) for name in _ADDED)))} FROM calls "
 
 
 class CallStore:
@@ -195,14 +186,14 @@ class CallStore:
             condition = " AND rowid > (SELECT began FROM runs WHERE id = ?)" if of_run else ""
             values = (key, self.run_id) if of_run else (key,)
             row = connection.execute(f"{_select(connection)}WHERE key = ?{condition}", values).fetchone()
-            return self._parse(row, key)[1] if row else None
+            return self._parse(row, key) if row else None
 
-    def put(self, key: str, call: StoredCall) -> None:
-        """Write a call in place of any earlier one. It is committed on return."""
+    def put(self, call: StoredCall) -> None:
+        """Write a call in place of any earlier one of its key. It is committed on return."""
         with self._recording() as connection:
-            connection.execute(_INSERT, _row(key, call))
+            connection.execute(_INSERT, _row(call))
 
-    def add(self, calls: Iterable[tuple[str, StoredCall]], *, replace: bool = False) -> int:
+    def add(self, calls: Iterable[StoredCall], *, replace: bool = False) -> int:
         """Write calls in one transaction and return how many were written.
 
         A call is written if its key is free or has a transient failure or a refusal. With `replace` every call is
@@ -211,14 +202,14 @@ class CallStore:
         count = 0
         with self._recording() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
-            for key, call in calls:
-                existing = self.get(key)
+            for call in calls:
+                existing = self.get(call.key)
                 if existing is None or (not call.transient and (existing.transient or existing.refused or replace)):
-                    connection.execute(_INSERT, _row(key, call))
+                    connection.execute(_INSERT, _row(call))
                     count += 1
         return count
 
-    def calls(self) -> Iterator[tuple[str, StoredCall]]:
+    def calls(self) -> Iterator[StoredCall]:
         """Yield all calls sorted by key. Reads in pages: memory is bounded, and others may write meanwhile."""
         last, count = "", 0
         with self._access() as connection:
@@ -228,11 +219,11 @@ class CallStore:
                 query = f"{_select(connection)}WHERE key > ? ORDER BY key LIMIT ?" if connection else ""
                 rows = connection.execute(query, (last, _PAGE)).fetchall() if connection else []
                 page = [self._parse(row) for row in rows]
-            for key, call in page:
-                if key <= last:  # a damaged index could lead in a circle
+            for call in page:
+                if call.key <= last:  # a damaged index could lead in a circle
                     raise self._damage("its index is out of order")
-                last, count = key, count + 1
-                yield key, call
+                last, count = call.key, count + 1
+                yield call
             if len(page) < _PAGE:
                 break
         if count < least:
@@ -241,7 +232,7 @@ class CallStore:
     def totals(self) -> list[Totals]:
         """Sum calls, tokens and seconds by role, step and model, in that order."""
         with self._access() as connection:
-            estimated = "SUM(estimated)" if connection and _format(connection) == FORMAT else "0"
+            estimated = "SUM(estimated)" if connection and _format(connection) >= _ADDED["estimated"] else "0"
             query = (
                 "SELECT role, step, model, COUNT(*), SUM(outcome IS NOT NULL), CAST(TOTAL(input_tokens) AS INTEGER), "
                 "CAST(TOTAL(cached_tokens) AS INTEGER), CAST(TOTAL(output_tokens) AS INTEGER), SUM(latency), "
@@ -269,7 +260,8 @@ class CallStore:
             "fingerprint != '' ORDER BY 1, 2, 3, 4"
         )
         with self._access() as connection:
-            return list(connection.execute(query)) if connection and _format(connection) == FORMAT else []
+            known = connection is not None and _format(connection) >= _ADDED["answered_by"]
+            return list(connection.execute(query)) if connection and known else []
 
     def claim(self) -> bool:
         """Become the only process that records into the file; return False if this store already was.
@@ -341,8 +333,9 @@ class CallStore:
         connection.execute("BEGIN IMMEDIATE")
         if not recorded:
             connection.execute(_RUNS)
-        for column in _NEW_COLUMNS if version < FORMAT else ():
-            connection.execute(f"ALTER TABLE calls ADD COLUMN {column}")
+        for name in _ADDED:
+            if _ADDED[name] > version:
+                connection.execute(f"ALTER TABLE calls ADD COLUMN {_NEW_COLUMNS[name]}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute(
             "INSERT OR IGNORE INTO runs SELECT ?, COALESCE(MAX(rowid), 0), NULL FROM calls", (self.run_id,)
@@ -380,7 +373,7 @@ class CallStore:
         new = self._sibling(".new")
         new.unlink(missing_ok=True)
         with closing(sqlite3.connect(new)) as connection:
-            connection.executescript(f"BEGIN; {_TABLE_NOW}; {_RUNS}; PRAGMA user_version={FORMAT}; COMMIT;")
+            connection.executescript(f"BEGIN; {_table(FORMAT)}; {_RUNS}; PRAGMA user_version={FORMAT}; COMMIT;")
         new.replace(self.path)
         sync(self.path.parent)
 
@@ -433,19 +426,20 @@ class CallStore:
             self._claimed = self._writable = False
             unlock_file(self._sibling("-recording"))
 
-    def _parse(self, row: tuple[Any, ...], key: str | None = None) -> tuple[str, StoredCall]:
+    def _parse(self, row: tuple[Any, ...], key: str | None = None) -> StoredCall:
         self._check_row(row)
         if key not in (None, row[0]):
             raise self._damage("its index leads to another call")
         try:
-            names = (*_COLUMNS, *_ADDED)
-            values = {name: value for name, value in zip(names, row, strict=True) if name not in ("key", "sha256")}
-            return row[0], StoredCall.model_validate(values)
+            values = dict(zip((*_COLUMNS, "sha256", *_ADDED), row, strict=True))
+            del values["sha256"]
+            return StoredCall.model_validate(values)
         except ValidationError as error:
             raise self._damage(error.errors()[0]["msg"]) from None
 
     def _check_row(self, row: tuple[Any, ...]) -> None:
-        if row[len(_COLUMNS) - 1] != _checksum(row[: len(_COLUMNS) - 1], row[len(_COLUMNS) :]):
+        usual = len(_COLUMNS)
+        if row[usual] != _checksum(row[:usual], row[usual + 1 :]):
             raise self._damage("a call does not match its checksum")
 
     @contextmanager
@@ -484,15 +478,17 @@ def _format(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _row(key: str, call: StoredCall) -> tuple[Any, ...]:
+def _row(call: StoredCall) -> tuple[Any, ...]:
     values = call.model_dump(mode="json")
-    usual, added = (key, *(values[name] for name in _FIELDS)), tuple(values[name] for name in _ADDED)
+    usual, added = tuple(values[name] for name in _COLUMNS), tuple(values[name] for name in _ADDED)
     return (*usual, _checksum(usual, added), *added)
 
 
 def _checksum(values: tuple[Any, ...], added: tuple[Any, ...]) -> str:
-    added = (*added[:-1], int(added[-1])) if added and isinstance(added[-1], bool) else added
-    return sha256(json.dumps(values + added if any(added) else values, default=repr))  # bytes are in damaged files only
+    latest = max((since for value, since in zip(added, _ADDED.values(), strict=True) if value), default=0)
+    covered = (value for value, since in zip(added, _ADDED.values(), strict=True) if since <= latest)
+    values += tuple(int(value) if isinstance(value, bool) else value for value in covered)
+    return sha256(json.dumps(values, default=repr))  # bytes are in damaged files only
 
 
 def stored_calls(folder: Path) -> int:

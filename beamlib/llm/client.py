@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 import tenacity
 
 from beamlib.errors import UserError
-from beamlib.files import parse_json, to_json
+from beamlib.files import parse_json, sha256, to_json
 from beamlib.llm.endpoints import UNLIMITED_TOKENS, Endpoint
 from beamlib.llm.faults import Asker, RefusedField, RetryableError, error_text, excerpt, field_error, status_error
 from beamlib.llm.keys import read_key, without_key
@@ -32,9 +32,11 @@ from beamlib.llm.reply_body import describe_tools, message_text, other_model, re
 from beamlib.llm.retrying import POLICIES
 from beamlib.llm.transport import Response, Transport
 
-Route = Literal["chat/completions", "responses", "embeddings"]
-ROUTES: tuple[Route, ...] = get_args(Route)
+Route = Literal["chat/completions", "responses", "embeddings", "rerank"]
+ROUTES: tuple[Route, ...] = ("chat/completions", "responses", "embeddings")
 """What requests of other programs are forwarded to, relative to the base URL."""
+RERANK: Route = "rerank"
+_WITHOUT_TEXT: tuple[Route, ...] = ("embeddings", RERANK)  # replies are numbers
 
 _TEMPLATE_TOKENS = 2_000
 """What a chat template may add to the tokens of a request."""
@@ -158,7 +160,7 @@ class EndpointModel:
         """Return the highest price of one call in US dollars, 0 if unknown. No text has more tokens than bytes."""
         body, endpoint = self.request(prompt), self.endpoint
         request_bytes = len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
-        most = request_bytes if self.route == "embeddings" else min(request_bytes, endpoint.context_window)
+        most = request_bytes if self.route in _WITHOUT_TEXT else min(request_bytes, endpoint.context_window)
         return endpoint.dollars(most, 0, self._allowed_tokens(body)) or 0.0
 
     async def complete(self, prompt: Prompt) -> Completion:
@@ -219,7 +221,8 @@ class EndpointModel:
             if stopping():
                 raise UserError("interrupted before this call was sent; run the same command again to continue.")
             # Rendered after the wait: thousands of calls may queue, each with a long text.
-            body = _without(self.request(call.prompt), reception.refused, rename_limits=True)
+            request = self.request(call.prompt)
+            body = _without(request, reception.refused, rename_limits=True)
             try:
                 reply = await self._post(call, body)
             except RefusedField as refusal:
@@ -237,7 +240,7 @@ class EndpointModel:
             else:
                 if call.term == terms.number:
                     self._enter_reply(call, reply)
-                return reply
+                return reply if body == request else replace(reply, sent=sha256(to_json(body)))
 
     def _end(self, call: Call, error: UserError) -> NoReturn:
         """End the run: no call of this term can be answered."""
@@ -323,7 +326,7 @@ class EndpointModel:
             counted = replace(counted, output_tokens=self._allowed_tokens(body))
             raise ModelError(message, Outcome.TOO_LONG, usage(counted))
         reply = self._read(call, response, body, tools=tools)
-        reply = with_own_counts(reply, body, writes=self.route != "embeddings")
+        reply = with_own_counts(reply, body, writes=self.route not in _WITHOUT_TEXT)
         if reply.answered_by:
             self._say_once(call.reception, reply.answered_by, f"names {reply.answered_by} as the model that answers.")
         return replace(reply, usage=usage(reply.usage), latency=latency)
@@ -391,7 +394,7 @@ class EndpointModel:
             shown = excerpt(text[:2_000], self._key) or "nothing"
             raise RetryableError(f"the answer is not JSON{kind}: {shown}", structural=True) from None
         body = body if isinstance(body, dict) else {}
-        error = body.get("error") or (_first(body.get("choices")) or {}).get("error")
+        error = body.get("error") or (_choice(body.get("choices")) or {}).get("error")
         code = error.get("code") if isinstance(error, dict) else None
         if str(code).isdecimal() and 400 <= int(str(code)[:4]) < 600:
             text = self._text(json.dumps({"error": error}).encode())
@@ -406,7 +409,7 @@ class EndpointModel:
     def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
         """Read the text of a completion. What is there counts, whatever reason to end it names but these kinds."""
         body = self._json(call, response.content, request)
-        choice = _first(body.get("choices"))
+        choice = _choice(body.get("choices"))
         if choice is None:
             raise self._nothing(response.content, "choices")
         usage, reason = read_usage(body.get("usage")), choice.get("finish_reason")
@@ -457,7 +460,7 @@ class ForwardingModel(EndpointModel):
         body = {name: value for name, value in original.items() if name not in dropped}
         settings = self.endpoint
         body["model"] = settings.model
-        if self.route == "embeddings":
+        if self.route in _WITHOUT_TEXT:
             return _without(body | settings.extra, settings.omit)
         body.pop("temperature", None)
         if settings.temperature is not None:
@@ -485,7 +488,7 @@ class ForwardingModel(EndpointModel):
         except ValueError:
             shown = excerpt(text[:2_000], self._key) or "nothing"
             raise RetryableError(f"the answer is not JSON: {shown}", structural=True) from None
-        name = {"chat/completions": "choices", "responses": "output", "embeddings": "data"}[self.route]
+        name = {"responses": "output", "embeddings": "data", "rerank": "results"}.get(self.route, "choices")
         items = body.get(name) if isinstance(body, dict) else None
         if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
             raise self._nothing(response.content, name)
@@ -528,8 +531,16 @@ def _content_parts(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
-def _first(choices: object) -> dict[str, Any] | None:
-    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+def _first(items: object) -> dict[str, Any] | None:
+    return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else None
+
+
+def _choice(choices: object) -> dict[str, Any] | None:
+    """Return the choice of the lowest index, whatever the order; without indexes it is the first."""
+    if not isinstance(choices, list) or not any(isinstance(choice, dict) for choice in choices):
+        return None
+    given = [choice for choice in choices if isinstance(choice, dict)]
+    return min(given, key=lambda choice: choice["index"] if type(choice.get("index")) is int else 0)
 
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)

@@ -20,10 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from beamlib.errors import UserError
 from beamlib.files import read_settings, to_json, write_text
+from beamlib.llm.basis import Basis
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
 from beamlib.llm.model import MOST_REPLY_BYTES
 
-EMBEDDING = "embedding"
+EMBEDDING, RERANKER = "embedding", "reranker"
 """The role that turns texts into vectors, for encoders and for memories from outside this package."""
 MODELS = "models.yaml"
 """Name of a models file in the folder of parameter files, and in a run folder where one endpoint plays every role."""
@@ -62,7 +63,8 @@ def _entries(value: object, path: tuple[str, ...] = ("",)) -> Iterator[tuple[tup
 class Endpoint(BaseModel):
     """One role's model. Prices are US dollars per million tokens, times are seconds, sizes are tokens.
 
-    A price of None is unknown; a model that costs nothing has a price of 0.
+    The keys of calls rest on the fields that are marked as computed, so a replay verifies them. A price of None is
+    unknown; a model that costs nothing has a price of 0.
 
     Args:
         max_output_tokens: The limit sent with each request; None sends none, and the model's own applies.
@@ -80,26 +82,26 @@ class Endpoint(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    model: str = Field(min_length=1)
-    base_url: str
+    model: Annotated[str, Basis.COMPUTED] = Field(min_length=1)
+    base_url: Annotated[str, Basis.COMPUTED]
     key_variable: str = ""
     context_window: int = Field(ge=1_000)
-    max_output_tokens: int | None = Field(default=None, ge=1)
-    limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    max_output_tokens: Annotated[int | None, Basis.COMPUTED] = Field(default=None, ge=1)
+    limit_field: Annotated[Literal["max_tokens", "max_completion_tokens"], Basis.COMPUTED] = "max_tokens"
     input_price: Price | None = None
     cached_input_price: Price | None = None
     output_price: Price | None = None
     concurrency: int = Field(default=16, ge=1)
-    temperature: float | None = Field(default=0.0, ge=0, le=2)
-    seed: int | None = 0
+    temperature: Annotated[float | None, Basis.COMPUTED] = Field(default=0.0, ge=0, le=2)
+    seed: Annotated[int | None, Basis.COMPUTED] = 0
     timeout: float = Field(default=300.0, gt=0)
     attempts: int = Field(default=8, ge=1)
     patience: float = Field(default=60.0, ge=0)
     max_reply_bytes: int | None = Field(default=None, ge=1_000, le=MOST_REPLY_BYTES)
     tool_calls: bool = False
-    chat_turns: bool = True
-    omit: list[str] = Field(default_factory=list)
-    extra: dict[str, Any] = Field(default_factory=dict)
+    chat_turns: Annotated[bool, Basis.COMPUTED] = True
+    omit: Annotated[list[str], Basis.COMPUTED] = Field(default_factory=list)
+    extra: Annotated[dict[str, Any], Basis.COMPUTED] = Field(default_factory=dict)
 
     @field_validator("model")
     @classmethod
@@ -217,7 +219,7 @@ class Reader(Endpoint):
     (Paper, section 4.1: Qwen is served with 128K tokens for long context and with 32K for the others.)
     """
 
-    methods: dict[str, Endpoint] = Field(default_factory=dict)
+    methods: Annotated[dict[str, Endpoint], Basis.COMPUTED] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -248,6 +250,7 @@ class ModelsFile(BaseModel):
     judge: Endpoint
     aligner: Endpoint
     embedding: Embedding | None = None
+    reranker: Endpoint | None = None
     auditor: Endpoint | None = None
     authors: dict[Author, Endpoint] = Field(default_factory=dict)
     _origin: str = PrivateAttr(default="the models file")
@@ -295,10 +298,8 @@ class ModelsFile(BaseModel):
             yield from ((f"reader:{method}", endpoint) for method, endpoint in reader.methods.items())
         yield from (("memory", self.memory), ("compressor", self.compressor), ("judge", self.judge))
         yield "aligner", self.aligner
-        if self.embedding:
-            yield EMBEDDING, self.embedding
-        if self.auditor:
-            yield "auditor", self.auditor
+        others = ((EMBEDDING, self.embedding), (RERANKER, self.reranker), ("auditor", self.auditor))
+        yield from ((role, endpoint) for role, endpoint in others if endpoint)
         for role in get_args(Author):
             if {role, "planner", *(["speaker"] if role == "detector" else [])} & self.authors.keys():
                 yield role, self.author(role)

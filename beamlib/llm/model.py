@@ -99,7 +99,8 @@ class Completion:
     """A model's reply. `latency` is in seconds; `finish_reason` is the endpoint's, usually one of OpenAI's.
 
     `answered_by` is the model that the reply names where it is not the one that was asked, and `fingerprint` the
-    serving configuration that it names. `thoughts` says that it had thoughts in a field of their own.
+    serving configuration that it names. `thoughts` says that it had thoughts in a field of their own. `sent` is the
+    SHA-256 of the request's body where it is not the one that the prompt gives: a refused field was left out.
     """
 
     text: str
@@ -109,6 +110,7 @@ class Completion:
     answered_by: str = ""
     fingerprint: str = ""
     thoughts: bool = False
+    sent: str = ""
 
 
 MOST_REPLY_BYTES = 32 << 20

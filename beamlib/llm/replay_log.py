@@ -6,117 +6,37 @@ nobody but the one who sends the same request again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from beamlib.errors import UserError
 from beamlib.files import read_jsonl, to_json
-from beamlib.llm.basis import Basis, basis_of
-from beamlib.llm.call_store import CallStore, StoredCall
 
-ASKED = tuple(name for name, basis in basis_of(StoredCall).items() if basis is Basis.COMPUTED)
-"""The fields of a call that follow from the request and from who sends it."""
-_ENDING = ".asked"
+ENDING = ".asked"
 
 
 class Asked(BaseModel):
-    """One request of a replay: its key, the fields of a call that follow from it, and the characters of its body."""
+    """One request of a replay: the fields of a call that follow from it, and the characters of its body."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    key: str
     fields: dict[str, Any]
     characters: int
     stored: bool
 
 
-def watch(stores: Iterable[Path]) -> None:
-    """Have the replays of these stores noted, and go on where a call is missing, so that all missing ones are found."""
-    for store in stores:
-        store.with_suffix(_ENDING).touch()
-
-
 def is_watched(store: Path) -> bool:
     """Tell whether somebody wants to know what is asked of a store."""
-    return store.with_suffix(_ENDING).exists()
+    return store.with_suffix(ENDING).exists()
 
 
 def note(store: Path, asked: Asked) -> None:
     """Append a request; processes that share the file never tear a line."""
-    with store.with_suffix(_ENDING).open("ab", buffering=0) as handle:
+    with store.with_suffix(ENDING).open("ab", buffering=0) as handle:
         handle.write(f"{to_json(asked.model_dump())}\n".encode())
 
 
 def asked_of(store: Path) -> list[Asked]:
     """Return what was asked of a store."""
-    return [Asked.model_validate(row) for row in read_jsonl(store.with_suffix(_ENDING))]
-
-
-class Verification(BaseModel):
-    """The calls of a store against what a replay asked of it, by model.
-
-    Attributes:
-        missing: What was asked and is not stored, in words.
-        contradicted: Stored calls that say of themselves what their request does not say, in words.
-        surplus: Calls that nothing asked for.
-        characters: Of the requests whose calls are stored.
-        input_tokens: Of the same calls, as the records have them.
-        used: Role, model and address of the calls that were asked for.
-        steps: Their prompts.
-    """
-
-    missing: list[str] = []
-    contradicted: list[str] = []
-    surplus: dict[str, int] = {}
-    characters: dict[str, int] = {}
-    input_tokens: dict[str, int] = {}
-    used: set[tuple[str, str, str]] = set()
-    steps: set[str] = set()
-
-
-def verify_calls(stores: Iterable[Path]) -> Verification:
-    """Compare every stored call with the requests of a replay that found it."""
-    found = Verification()
-    for path in stores:
-        requests: dict[str, list[Asked]] = {}
-        for asked in asked_of(path):
-            requests.setdefault(asked.key, []).append(asked)
-            if not asked.stored:
-                fields = asked.fields
-                found.missing.append(f"conversation {fields['conversation']}, step {fields['step']}, {fields['about']}")
-        with CallStore(path, read_only=True) as store:
-            for key, call in store.calls():
-                _verify_call(found, key, call, requests.get(key, []))
-    return found
-
-
-def _verify_call(found: Verification, key: str, call: StoredCall, requests: list[Asked]) -> None:
-    if not requests:
-        found.surplus[call.model] = found.surplus.get(call.model, 0) + 1
-        return
-    stated = {name: getattr(call, name) for name in ASKED}
-    if all(stated != asked.fields for asked in requests):
-        asked = requests[0].fields
-        name = next(name for name in ASKED if stated[name] != asked[name])
-        found.contradicted.append(
-            f"the call {key[:12]} of {call.conversation}: field '{name}' is {stated[name]!r:.80}, and the replay asks "
-            f"for it as {asked[name]!r:.80}"
-        )
-    found.used.add((call.role, call.model, call.base_url))
-    found.steps.add(call.step)
-    for sums, value in ((found.characters, requests[0].characters), (found.input_tokens, call.input_tokens)):
-        sums[call.model] = sums.get(call.model, 0) + value
-
-
-def refuse_missing(found: Verification, where: str, shown: int = 5) -> None:
-    """Raise `UserError` that names the calls that a replay misses."""
-    missing = sorted(set(found.missing))
-    if missing:
-        more = f"; and {len(missing) - shown:,} more" if len(missing) > shown else ""
-        noun = "the call is not stored" if len(missing) == 1 else f"{len(missing):,} calls are not stored"
-        raise UserError(
-            f"{where}: {noun}, so the answers do not follow from the archive: {'; '.join(missing[:shown])}{more}."
-        )
+    return [Asked.model_validate(row) for row in read_jsonl(store.with_suffix(ENDING))]

@@ -11,8 +11,9 @@ from typing import Any, Literal, Protocol
 
 from beamlib.errors import UserError
 from beamlib.files import to_json
-from beamlib.llm.call_store import LARGEST_COUNT, THIS_RUN, CallStore, StoredCall, Totals, call_key
+from beamlib.llm.call_store import THIS_RUN, CallStore, StoredCall, Totals, call_key
 from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.exchange import LARGEST_COUNT
 from beamlib.llm.model import Completion, ModelError, Prompt, stopping, track
 from beamlib.llm.replay_log import Asked, is_watched, note
 from beamlib.llm.spending import has_limit, reserve
@@ -93,7 +94,7 @@ class StoredModel:
             stored = self._stored(key)
             if self.mode == "replay" and is_watched(self.store.path):
                 self._note(
-                    Asked(key=key, fields=self._facts(prompt), characters=len(to_json(request)), stored=bool(stored))
+                    Asked(fields=self._facts(key, prompt), characters=len(to_json(request)), stored=bool(stored))
                 )
             if stored is None:
                 self._check_permission(prompt)
@@ -138,10 +139,10 @@ class StoredModel:
     async def _call(self, key: str, prompt: Prompt) -> StoredCall:
         self.made += 1
         reply = await (self._send_within_limit(prompt) if has_limit() else self._send(prompt))
-        call = self._record(prompt, reply)
+        call = self._record(key, prompt, reply)
         earlier = self.store.get(key) if call.transient else None
         if earlier is None or earlier.transient:
-            self.store.put(key, call)
+            self.store.put(call)
         return call
 
     async def _send_within_limit(self, prompt: Prompt) -> Completion | ModelError:
@@ -157,7 +158,7 @@ class StoredModel:
         except ModelError as error:
             return error
 
-    def _record(self, prompt: Prompt, reply: Completion | ModelError) -> StoredCall:
+    def _record(self, key: str, prompt: Prompt, reply: Completion | ModelError) -> StoredCall:
         result: dict[str, Any]
         if isinstance(reply, ModelError):
             result = {"outcome": reply.outcome, "message": _valid_text(str(reply))}
@@ -168,10 +169,11 @@ class StoredModel:
                 "finish_reason": _valid_text(reply.finish_reason),
                 "answered_by": _valid_text(reply.answered_by),
                 "fingerprint": _valid_text(reply.fingerprint),
+                "sent": reply.sent,
             }
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         return StoredCall(
-            **self._facts(prompt),
+            **self._facts(key, prompt),
             input_tokens=_valid_count(reply.usage.input_tokens),
             output_tokens=_valid_count(reply.usage.output_tokens),
             cached_tokens=_valid_count(reply.usage.cached_tokens),
@@ -180,10 +182,10 @@ class StoredModel:
             **result,
         )
 
-    def _facts(self, prompt: Prompt) -> dict[str, Any]:
+    def _facts(self, key: str, prompt: Prompt) -> dict[str, Any]:
         """What a call says of itself that follows from the prompt and from this model."""
         return {
-            "role": self.role, "conversation": self.conversation, "step": prompt.id,
+            "key": key, "role": self.role, "conversation": self.conversation, "step": prompt.id,
             "about": _valid_text(prompt.about), "model": self.model.name, "base_url": self.model.endpoint.base_url,
             "repeat": prompt.repeat, "attempt": prompt.attempt,
         }  # fmt: skip

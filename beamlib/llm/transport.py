@@ -12,7 +12,7 @@ import ipaddress
 import os
 import ssl
 import zlib
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 ERROR_BYTES = 1 << 16
 """Bytes that are read of the body of an error."""
 _CONNECT_SECONDS = 15.0
+_EARLY_SECONDS = 0.001
+"""How long a new connection is watched for a reply that nobody has asked for."""
 _REPLY_BYTES: ContextVar[int] = ContextVar("_REPLY_BYTES")
 _HEADERS = {
     "Accept": "application/json",
@@ -105,6 +107,20 @@ class Transport:
 def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:
     import httpx2
 
+    def refuse_early_reply() -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+        """Watch one request: what came before any of it was sent is no answer to it."""
+        streams: list[Any] = []
+
+        async def watch(event: str, facts: Mapping[str, Any]) -> None:
+            if event == "connection.connect_tcp.complete":
+                streams.append(facts["return_value"])
+            elif event == "http11.send_request_headers.started":
+                await asyncio.sleep(_EARLY_SECONDS)
+                if streams[-1].get_extra_info("is_readable"):
+                    raise httpx2.RemoteProtocolError("it answered before the request was sent")
+
+        return watch
+
     class Bounded(httpx2.AsyncBaseTransport):
         """Reads each body up to its bound, unpacked, before anybody else sees it."""
 
@@ -112,6 +128,8 @@ def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:
             self.inner = inner
 
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if not secure:  # over TLS a socket is readable for tickets of sessions, too
+                request.extensions["trace"] = refuse_early_reply()
             response = await self.inner.handle_async_request(request)
             try:
                 limit = ERROR_BYTES if response.status_code >= 300 else _REPLY_BYTES.get()

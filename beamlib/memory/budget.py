@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from beamlib.memory.protocol import Cuts, Passage
-from beamlib.text import WORDS, TokenCounter
+from beamlib.text import TOKEN_COUNTER, WORDS, TokenCounter
 
 RESERVE_TOKENS = 3_000
 """Tokens of a reader's window that a memory leaves for the instructions, the question and the answer. Also covers the
@@ -29,6 +29,11 @@ JOINT_TOKENS = 2
 def passage_tokens(text: str, counter: TokenCounter = WORDS) -> int:
     """Count the tokens of a text in a context, with its joint."""
     return counter.count(text) + JOINT_TOKENS
+
+
+def exact_joint(counter: TokenCounter) -> int:
+    """Return what a joint takes at most: nothing where white space is no token, so that sizes add up."""
+    return 0 if counter.name == TOKEN_COUNTER else JOINT_TOKENS
 
 
 def shorten(text: str, tokens: int, counter: TokenCounter = WORDS) -> str:
@@ -64,6 +69,7 @@ def fit_pairs(
     *,
     longest: int | None = None,
     skip: bool = False,
+    joint: int = JOINT_TOKENS,
 ) -> tuple[list[Passage], Cuts]:
     """Fit ranked pairs into a room: every pair whole, the lowest-ranked dropped if they do not fit.
 
@@ -75,6 +81,7 @@ def fit_pairs(
         passages: Best first.
         tokens: The room, joints included; at least `LEAST_TOKENS` and a joint.
         skip: Go on after a pair that does not fit, so that none is dropped that has room.
+        joint: Charged for each pair.
 
     Returns:
         The passages that are shown, best first, and what was cut.
@@ -84,10 +91,10 @@ def fit_pairs(
     fitted: list[Passage] = []
     left = tokens
     for item in passages:
-        size = passage_tokens(item.text, counter)
+        size = counter.count(item.text) + joint
         if size > longest:
             item = replace(item, text=shorten(item.text, share, counter))
-            size = passage_tokens(item.text, counter)
+            size = counter.count(item.text) + joint
         if size > left:
             if skip:
                 continue

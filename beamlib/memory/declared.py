@@ -86,7 +86,7 @@ class Given:
         settings: The run's parameters, by their own names.
         models: Whom the memory may call.
         counter: Counts all tokens.
-        of_arm: What the arm sets in place of the run: `k`, `retriever`.
+        of_arm: What the arm sets in place of the run: `k`, `retriever`, `encoder`, `faiss_index`.
         without: The component that an ablation switches off.
         target: What runs a memory from outside: a class in a file, a command, an adapter's name.
         evidence: Message ids by probe id, for the ceiling alone.
@@ -266,9 +266,8 @@ def memory_sections() -> Mapping[str, type[MemorySettings]]:
 def young_settings() -> frozenset[str]:
     """Return the settings that records leave out where they have their usual value."""
     sections = memory_sections().values()
-    return frozenset(
-        name for section in sections for name in section.model_fields.keys() - set(section.always_recorded)
-    )
+    own = (name for section in sections for name in section.model_fields.keys() - set(section.always_recorded))
+    return frozenset((*own, "faiss_index"))
 
 
 @cache

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
-from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut, passage_tokens
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, exact_joint, fit_pairs, pairs_cut
 from beamlib.memory.declared import Given, MemorySettings, SharedReading, setting
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import keys_of_pairs, read_pairs
@@ -43,6 +43,7 @@ from beamlib.memory.scratchpad import (
     scratchpad_passages,
 )
 from beamlib.retrieval import Encoders, dense_encoder
+from beamlib.settings import FaissIndex
 from beamlib.text import TOKEN_COUNTER, WORDS, TokenCounter, token_counter
 
 
@@ -94,7 +95,9 @@ def working_memory(
     A retrieved pair may be in both parts, so that each part reads the same with and without the other (Table 8). If not
     all fit, the oldest are dropped.
     """
-    fitted, _ = fit_pairs(newest_pairs(pairs, count)[::-1], tokens, counter, longest=longest)
+    fitted, _ = fit_pairs(
+        newest_pairs(pairs, count)[::-1], tokens, counter, longest=longest, joint=exact_joint(counter)
+    )
     return fitted[::-1]
 
 
@@ -130,7 +133,8 @@ class LightSettings(LightParameters):
     `filter` is `chunkwise` (the paper: a call per chunk and question) or `batched` (a call per question about all
     chunks, see `relevant_in_batches`).
 
-    `encoder` is the model of the chunker and of the retriever `dense`, `splade` that of the retriever `splade` (see
+    `encoder` is the model of the chunker and, unless `index_encoder` names another (Table 11), of the retriever
+    `dense`, which searches by `faiss_index` (Table 12). `splade` is the model of the retriever `splade` (see
     `beamlib.retrieval.Encoders`). All tokens are counted by `token_counter`.
 
     `released` switches on behaviours of the released code, by the names in `released_memory.LIGHT_FLAGS`:
@@ -158,6 +162,8 @@ class LightSettings(LightParameters):
     reader_window: int = 131_072
     reserve_tokens: int = Field(RESERVE_TOKENS, ge=0)
     encoder: str = _ENCODERS.dense
+    index_encoder: str = ""
+    faiss_index: FaissIndex = "flat"
     splade: str = _ENCODERS.splade
     token_counter: str = TOKEN_COUNTER
     released: frozenset[str] = frozenset()
@@ -219,7 +225,7 @@ class LightSettings(LightParameters):
     @property
     def encoders(self) -> Encoders:
         """The models of the retrievers."""
-        return Encoders(self.encoder, self.splade)
+        return Encoders(self.index_encoder or self.encoder, self.splade, faiss_index=self.faiss_index)
 
     @property
     def name(self) -> str:
@@ -263,7 +269,7 @@ class Light(SharedReading):
     order = 30
     joins = "always"
     own_settings = LightParameters
-    uses = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
+    uses = ("retriever", "encoder", "splade", "faiss_index", "k", "reader_window", "token_counter")
     prompts = ("episodic_keys", "scratchpad_compress", "scratchpad_filter", "scratchpad_notes")
     roles = ("reader", "memory", "compressor")
     components = tuple(_SWITCHES.values())
@@ -288,8 +294,9 @@ class Light(SharedReading):
     @classmethod
     def settings_for(cls, given: Given) -> LightSettings:
         """Return the settings of an arm: `without` switches one component off."""
-        names = ("k", "retriever", "reader_window", "encoder", "splade", "token_counter")
+        names = ("k", "retriever", "reader_window", "splade", "token_counter", "faiss_index")
         own = {name: given[name] for name in (*names, *LightParameters.model_fields)}
+        own |= {"encoder": given.settings["encoder"], "index_encoder": given.of_arm.get("encoder", "")}
         switches = {switch: given.without != component for switch, component in _SWITCHES.items()}
         return LightSettings(**own, **switches, released=given.flags & LIGHT_FLAGS)
 
@@ -488,7 +495,8 @@ class Light(SharedReading):
             best, _ = fit_pairs(ranked[:BASE_K], budget["episodic"], settings.counter)
             newest = working_memory(everything, count, left - _size(best, settings.counter), settings.counter, longest)
         left -= _size(newest, settings.counter)
-        pairs, _ = fit_pairs(ranked, left, settings.counter, longest=budget["episodic"], skip=True)
+        joint = exact_joint(settings.counter)
+        pairs, _ = fit_pairs(ranked, left, settings.counter, longest=budget["episodic"], skip=True, joint=joint)
         return pairs, newest, recalled
 
     def _pack(self, ranked: Sequence[Passage]) -> tuple[list[Passage], Cuts]:
@@ -552,7 +560,7 @@ class Light(SharedReading):
 
 
 def _size(passages: Sequence[Passage], counter: TokenCounter) -> int:
-    return sum(passage_tokens(item.text, counter) for item in passages)
+    return sum(counter.count(item.text) + exact_joint(counter) for item in passages)
 
 
 def _cuts(retrieved: Sequence[Passage], newest: Sequence[Passage], shown: Sequence[Passage]) -> Cuts:

@@ -13,6 +13,7 @@ from beamlib.memory.declared import DeclaredMemory, Given
 from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.released_memory import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
 from beamlib.retrieval import Document, Encoders, Index, build_index
+from beamlib.settings import FaissIndex
 from beamlib.text import WORDS, TokenCounter, split_sentences
 
 _DEFAULT = Encoders()
@@ -25,7 +26,7 @@ class Rag(DeclaredMemory):
     model has it.
 
     Args:
-        encoder: The model of the retriever `dense`; `splade` is that of the retriever `splade`.
+        encoder: The model of the retriever `dense`, which searches by `faiss_index`; `splade` is that of `splade`.
         embedding: The model that embeds where `encoder` is `embedding`.
         released: Behaviours of the released code (`released_memory.RAG_FLAGS`). `duplicate_per_message` (M1) indexes
             every pair of a turn once per *message* of that turn (2, 4, 6... copies), so that the top k repeat pairs.
@@ -36,7 +37,7 @@ class Rag(DeclaredMemory):
     label = "RAG"
     order = 20
     joins = "always"
-    uses = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
+    uses = ("retriever", "encoder", "splade", "faiss_index", "k", "reader_window", "token_counter")
     searched = "RAG searches pairs"
     released_flags = RAG_FLAGS
 
@@ -48,6 +49,7 @@ class Rag(DeclaredMemory):
             window_tokens=given["reader_window"],
             encoder=given["encoder"],
             splade=given["splade"],
+            faiss_index=given["faiss_index"],
             embedding=given.models.embedding,
             released=given.flags & RAG_FLAGS,
             counter=given.counter,
@@ -62,6 +64,7 @@ class Rag(DeclaredMemory):
         reserve_tokens: int = RESERVE_TOKENS,
         encoder: str = _DEFAULT.dense,
         splade: str = _DEFAULT.splade,
+        faiss_index: FaissIndex = "flat",
         embedding: Model | None = None,
         released: frozenset[str] = frozenset(),
         counter: TokenCounter = WORDS,
@@ -72,7 +75,7 @@ class Rag(DeclaredMemory):
         self.window_tokens = window_tokens
         self.released = released
         self._counter = counter
-        self._encoders = Encoders(encoder, splade, embedding)
+        self._encoders = Encoders(encoder, splade, embedding, faiss_index)
         self._tokens = window_tokens - reserve_tokens
         least = k * (LEAST_TOKENS + JOINT_TOKENS)
         if k < 1 or self._tokens < least:
@@ -91,7 +94,8 @@ class Rag(DeclaredMemory):
             for name, default in ((self._encoders.dense, _DEFAULT.dense), (self._encoders.splade, _DEFAULT.splade))
             if name != default
         ]
-        return "-".join(["rag", self.retriever, f"k{self.k}", *models, *flags_name(self.released, RAG_FLAGS)])
+        index = ["hnsw"] if self._encoders.faiss_index == "hnsw" else []
+        return "-".join(["rag", self.retriever, f"k{self.k}", *models, *index, *flags_name(self.released, RAG_FLAGS)])
 
     def ingest(self, conversation: Conversation) -> None:
         """Index the conversation's pairs, replacing the index before."""

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from beamlib.errors import UserError
 from beamlib.memory.declared import named_memories
+from beamlib.settings import PLAIN_NAME
 
 PROCESS = "process:"
-PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
-"""A name that may name a folder."""
 OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
 """A memory that is declared nowhere: `file.py:Class`, or `process:NAME:COMMAND`. The class, and the name, names a
 folder."""

@@ -38,7 +38,7 @@ from beamlib.report.long_frame import (
     series_of,
     sizes_of,
 )
-from beamlib.report.series import HATCHES, looks_of
+from beamlib.report.series import HATCHES, in_order, looks_of
 from beamlib.version import __version__
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
@@ -90,9 +90,10 @@ def retriever_figure(frame: pd.DataFrame, footer: Footer, measure: str = "averag
 
 
 def _by_size(frame: pd.DataFrame, footer: Footer, measure: str, title: str | None = None) -> Figure:
+    frame = _sized(frame).assign(series=pd.Categorical(frame["series"], in_order(series_of(frame))))
     with _drawn(footer, COLUMN_WIDTH, 2.5) as figure:
         axes = figure.add_subplot()
-        bars(axes, _sized(frame), "size", "series")
+        bars(axes, frame, "size", "series")
         axes.axhline(0, color="black", linewidth=0.6)
         axes.set(xlabel="conversation length", ylabel=measure)
         legend(figure, axes, columns=2, title=title)

@@ -7,8 +7,9 @@ stand-in, which is not a language model; RAG's numbers rest on no model at all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from importlib.resources import files
 from itertools import product
 
 import pandas as pd
@@ -17,33 +18,24 @@ from matplotlib.figure import Figure
 from beamlib.data.published import LENGTHS
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure
 from beamlib.report.footer import Footer
-from beamlib.report.results import RECALL, Counting, changes_of, long_frame
+from beamlib.report.results import RECALL, changes_of, long_frame
+from beamlib.report.series import series_named
 from beamlib.report.table import Table
 from beamlib.report.tables import result_table
 from beamlib.scoring.intervals import interval_note
 from beamlib.scoring.measured import (
+    BEST,
     LIGHT_ARMS,
     MOST_PAIRS,
     RETRIEVERS,
-    MeasuredQuestion,
+    Counting,
     Measurement,
     check_budgets,
     context_shown,
     read_measurements,
+    recall_scores,
 )
-from beamlib.scoring.scores import SCORE_COLUMNS
 from beamlib.text import count
-
-BEST = "best possible"
-"""The pairs that hold most cited messages: what retrieval of whole pairs can reach."""
-
-SHOWN_ARMS: Mapping[str, str] = {
-    "rag": "RAG",
-    "light retrieval alone": "LIGHT's index",
-    BEST: BEST,
-    **{arm: arm.replace("light", "LIGHT") for arm in LIGHT_ARMS if arm != "light retrieval alone"},
-}
-"""Arms by the names that tables show."""
 
 CURVE = (1, 2, 3, 5, 7, 10, 15, 20, 25, MOST_PAIRS)
 """Retrieval budgets of the figure."""
@@ -79,14 +71,8 @@ class ReleasedRecall:
             counting: Which messages count: shown whole, also in part, or also those that a note comes from.
         """
         check_budgets([k])
-        rows = []
-        for measurement in self.measurements:
-            for question in measurement.questions:
-                if question.cited:
-                    recalled = _recalled(measurement, question, arm, retriever, k, counting)
-                    recall = len(recalled.intersection(question.cited)) / len(question.cited)
-                    rows.append((question.id, measurement.id, measurement.size, question.ability, recall, ""))
-        return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).assign(k=k, removed=_removed(arm))
+        scores = recall_scores(self.measurements, arm, retriever, k, counting)
+        return scores.assign(k=k, removed=_removed(arm))
 
     def table(
         self,
@@ -104,10 +90,10 @@ class ReleasedRecall:
         """
         scores: dict[str, pd.DataFrame] = {}
         for arm, retriever, k in product(arms, retrievers, ks):
-            varied = [SHOWN_ARMS[arm]] if len(arms) > 1 else []
+            varied = [series_named(arm).label] if len(arms) > 1 else []
             varied += [retriever] if len(retrievers) > 1 else []
             varied += [f"K={k}"] if len(ks) > 1 else []
-            scores[" ".join(varied) or SHOWN_ARMS[arm]] = self.scores(arm, retriever, k, counting)
+            scores[" ".join(varied) or series_named(arm).label] = self.scores(arm, retriever, k, counting)
         fixed = [f"index {retrievers[0]}"] if len(retrievers) == 1 else []
         fixed += [f"K = {ks[0]}"] if len(ks) == 1 else []
         frame = long_frame(scores)
@@ -128,7 +114,7 @@ class ReleasedRecall:
         rows = [
             {
                 "size": measurement.size,
-                "memory": SHOWN_ARMS[arm],
+                "memory": series_named(arm).label,
                 "tokens": context_shown(measurement, question, arm, retriever, k).tokens,
             }
             for arm in arms
@@ -156,7 +142,7 @@ class ReleasedRecall:
             interval=interval_note(max(sizes.values(), default=0)).partition(" (")[0],
             treatment="chat_variant=truncated, strip_markers=true, errata=flag",
             token_counter="words and marks",
-            memories=(_KEYS, _FITTED),
+            memories=(_KEYS, _FITTED, domain_mix([measurement.id for measurement in self.measurements])),
         )
 
     def budgets(self, arm: str = "light retrieval alone", retriever: str = "hybrid") -> pd.DataFrame:
@@ -191,17 +177,17 @@ class ReleasedRecall:
         return figure, frame, f"Figure {number} on the released benchmark: {what}. {basis}"
 
 
-def _recalled(
-    measurement: Measurement, question: MeasuredQuestion, arm: str, retriever: str, k: int, counting: Counting
-) -> frozenset[int]:
-    """Return the messages of a context that count as recalled."""
-    if arm == BEST:
-        cited = frozenset(question.cited)
-        pairs = sorted((cited.intersection(ids) for *ids, _ in measurement.pairs), key=len, reverse=True)
-        return frozenset().union(*pairs[:k])
-    context = context_shown(measurement, question, arm, retriever, k)
-    recalled = context.whole if counting == "whole" else context.whole | context.in_part
-    return recalled | context.noted if counting == "noted" else recalled
+def domain_mix(conversations: Iterable[str]) -> str:
+    """Say how the domains of released conversations are mixed in each size, which intervals over them do not show."""
+    domains = pd.read_csv(str(files("beamlib.data") / "domains.csv"), index_col="id")["domain"]
+    by_size: dict[str, Counter[str]] = {}
+    for name in conversations:
+        by_size.setdefault(name.partition("-")[0], Counter())[domains.get(name, "unknown")] += 1
+    mixes = (
+        f"{size} {', '.join(f'{number} {domain}' for domain, number in mix.most_common())}"
+        for size, mix in by_size.items()
+    )
+    return f"Domains: {'; '.join(mixes)}. Intervals hold for conversations of this mix, not for others."
 
 
 def _removed(arm: str) -> str | None:

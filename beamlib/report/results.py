@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
@@ -23,8 +23,8 @@ from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, SERIES_FIELDS
 from beamlib.report.table import Table
 from beamlib.report.tables import result_table, shown_averages
 from beamlib.run import TRIALS
-from beamlib.scoring.intervals import compare, interval_note
-from beamlib.scoring.measured import evidence_recall
+from beamlib.scoring.intervals import compare, holm, interval_note
+from beamlib.scoring.measured import Counting, evidence_recall
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import (
@@ -47,10 +47,6 @@ _ALL, _DROP = "none, flag", "drop"
 RECALL = "evidence recall: share of the cited messages shown whole in the context (no model, no judge)"
 NOTES = "scratchpad"
 """The part of a context that paraphrases messages. A note on a message is not the message."""
-
-Counting = Literal["whole", "partial", "noted"]
-"""Which messages count as recalled: those whose whole text is in the context; also those that it shows in part; also
-those that only a note paraphrases."""
 
 
 @dataclass(frozen=True)
@@ -155,14 +151,19 @@ class Results:
         return pd.DataFrame({name: averages(frame).set_index("series")["mean"] for name, frame in columns.items()})
 
     def light_against(self, seed: int) -> pd.DataFrame:
-        """Compare LIGHT with every other arm, paired over conversations: t-interval and p-value of a sign-flip test."""
+        """Compare LIGHT with every other arm, paired over conversations: t-interval, p-value of a sign-flip test.
+
+        `p_holm` counts all comparisons of the table (Holm).
+        """
         light = next(name for name in self.scores if name.startswith("light"))
         rows = {}
         for name, scores in self.scores.items():
             if name != light:
                 change = compare(self.scores[light], scores, seed=seed)
                 rows[name] = {field: getattr(change, field) for field in ("difference", "low", "high", "p_value", "n")}
-        return pd.DataFrame(rows).T.rename_axis("light minus").round(3)
+        frame = pd.DataFrame(rows).T.rename_axis("light minus")
+        frame.insert(4, "p_holm", holm(frame["p_value"].tolist()) if len(frame) else [])
+        return frame.round(4)
 
     def by_protocol(self) -> pd.DataFrame:
         """Average all arms under every protocol, from the same verdicts."""
@@ -312,7 +313,9 @@ def long_frame(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.DataFrame:
-    """Compute the paired change of the average of every series against `base` per size, with p-values.
+    """Compute the paired change of the average of every series against `base` per size.
+
+    `p` is of a sign-flip test, `p_holm` counts all comparisons of the frame (Holm).
 
     Args:
         scores: A row per question for each series. Only conversations that both series have count.
@@ -334,7 +337,9 @@ def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.D
             }
             row |= {"high": change.high, "n": len(ours), "conversations": change.n, "p": change.p_value}
             rows.append({**row, "removed": ours["removed"].iloc[0] if "removed" in ours else None})
-    return pd.DataFrame(rows, columns=[*COLUMNS, "p", "removed"])
+    frame = pd.DataFrame(rows, columns=[*COLUMNS, "p", "removed"])
+    frame.insert(len(COLUMNS) + 1, "p_holm", holm(frame["p"].tolist()))
+    return frame
 
 
 def footer_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from io import StringIO
@@ -18,10 +18,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
-from beamlib.files import read_text, to_json, write_text
+from beamlib.files import read_text, write_text
 from beamlib.report.csv_cells import safe_cells
 from beamlib.report.footer import SHOWN_LINES, Footer
-from beamlib.scoring.intervals import interval_note
 
 _WIDTH = 180
 _MARKS = re.compile(
@@ -174,73 +173,3 @@ def markdown_table(
 
 def _markdown_row(cells: Sequence[str], mark: str = "") -> str:
     return "| " + " | ".join(f"{mark}{markdown_text(cell)}{mark}" for cell in cells) + " |"
-
-
-def print_by_ability(
-    rows: Sequence[Mapping[str, Any]],
-    value: str,
-    names: Sequence[str],
-    *,
-    long: bool = False,
-    as_csv: bool = False,
-    as_json: bool = False,
-) -> None:
-    """Print rows per ability as one row for each arm, the abilities in columns; what all rows share stands above.
-
-    Args:
-        rows: A row per arm and ability, with `low`, `high`, `size` and the number of conversations; the average's
-            ability is `average` or `all`.
-        value: The column that is shown by ability.
-        names: The columns that tell rows of different arms apart.
-        long: Keep the row per ability, with its interval and counts.
-    """
-    if as_json or as_csv:
-        print(
-            to_json(list(rows), indent=2) if as_json else safe_cells(pd.DataFrame(rows)).to_csv(index=False),
-            end="\n" * as_json,
-        )
-        return
-    wide: dict[tuple[Any, ...], dict[str, Any]] = {}
-    others = [name for name in rows[0] if name not in {*names, *_OF_ABILITY, value}]
-    averages = [row for row in rows if row["ability"] in ("average", "all")]
-    for row in rows:
-        key = tuple(row[name] for name in names)
-        own = wide.setdefault(key, {name: row[name] for name in names})
-        own[row["ability"].replace("_", "\n")] = row[value]
-    for row in averages:
-        wide[tuple(row[name] for name in names)] |= {name: row[name] for name in ("low", "high", *others)}
-    shown = [dict(row) for row in rows] if long else list(wide.values())
-    shared = [name for name in (*names, *others) if len({row[name] for row in shown if name in row}) == 1]
-    for name in shared if len(shown) > 1 else ():
-        (shared_value,) = {row.pop(name) for row in shown if name in row}
-        if shared_value not in (None, ""):
-            print(f"{name.replace('_', ' ')}: {shared_value}")
-    print_rows(shown, as_json=False)
-    conversations = {row["size"]: row[next(name for name in _CONVERSATIONS if name in row)] for row in averages}
-    print(*(f"Interval, {size}: {interval_note(n)}." for size, n in conversations.items()), sep="\n")
-
-
-_CONVERSATIONS = ("n_conversations", "conversations")
-_OF_ABILITY = ("ability", "low", "high", "n_questions", "n")
-
-
-def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Print rows with the same keys as a JSON list, or as a table with three decimals."""
-    if as_json:
-        print(to_json(list(rows), indent=2))
-        return
-    table = Grid()  # with markup off below: [red] in a name is no colour
-    for name in rows[0] if rows else ():
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
-    console = Console(markup=False, emoji=False)
-    # Cells are never shortened to "0.…": a narrow terminal wraps the lines, a pipe keeps them.
-    console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10_000)).maximum)
-    console.print(table)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -11,6 +11,7 @@ from beamlib.llm.model import Model
 from beamlib.plugins import plugins
 from beamlib.retrieval.base import Document, Hit, Index
 from beamlib.retrieval.encoder import EMBEDDED_NAME, Encoder, embedded_encoder
+from beamlib.settings import FaissIndex
 
 __all__ = [
     "RETRIEVERS",
@@ -39,12 +40,14 @@ class Encoders:
 
     `dense` is `embedded` for the shipped table, `minilm`, or `embedding` for the model `endpoint`, which that role of
     the models file names. Any other name, and `splade`, is a sentence-transformers model on the hub or in a folder. The
-    paper uses `BAAI/bge-small-en-v1.5` and the default of `splade`.
+    paper uses `bge-small`, in Table 11 also `bge-large`, and the default of `splade`. `faiss_index` is that of the
+    retriever `dense`.
     """
 
     dense: str = "embedded"
     splade: str = "naver/splade-cocondenser-ensembledistil"
     endpoint: Model | None = field(default=None, compare=False, repr=False)
+    faiss_index: FaissIndex = "flat"
 
     def used(self, retriever: str) -> str | None:
         """Return the name, with a hash of its weights, of a retriever's encoder; None for `bm25` and an endpoint."""
@@ -75,7 +78,7 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
     if retriever == "dense":
         from beamlib.retrieval.dense import DenseIndex
 
-        return DenseIndex(keys, dense_encoder(encoders.dense, encoders.endpoint))
+        return DenseIndex(keys, dense_encoder(encoders.dense, encoders.endpoint), encoders.faiss_index)
     if retriever == "splade":
         return plugins().neural().sparse_vector_index(keys, encoders.splade)
     raise UserError(f"retriever is {retriever!r}, which does not exist; choose one of {', '.join(RETRIEVERS)}.")

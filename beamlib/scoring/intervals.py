@@ -9,6 +9,7 @@ interval by simulation.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -144,6 +145,18 @@ def sign_flip_test(differences: Array, seed: int = SEED, resamples: int = RESAMP
     if n <= EXACT_UP_TO:
         return float(reached.mean())
     return float((reached.sum() + 1) / (resamples + 1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct the p-values of one table by Holm's step-down method; NaN, where there is no test, stays and counts none.
+
+    The chance that any of the corrected values of true hypotheses is at most alpha is at most alpha.
+    """
+    tested = sorted((value, place) for place, value in enumerate(p_values) if not np.isnan(value))
+    corrected, least = [float("nan")] * len(p_values), 0.0
+    for rank, (value, place) in enumerate(tested):
+        corrected[place] = least = max(least, min(1.0, value * (len(tested) - rank)))
+    return corrected
 
 
 def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = SEED) -> Comparison:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import lzma
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
-from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from beamlib.data.gold import ABILITIES, Ability, Gold
+from beamlib.data.gold import Ability, Gold
 from beamlib.errors import UserError
 from beamlib.files import to_json, write_bytes
-from beamlib.scoring.intervals import conversation_values, mean_interval
+from beamlib.scoring.scores import SCORE_COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RETRIEVERS = ("bm25", "dense", "hybrid")
 """The retrievers that need no weights beyond those shipped."""
@@ -38,6 +39,14 @@ LIGHT_ARMS: Mapping[str, tuple[bool, bool, str]] = {
 """LIGHT and the ablations of Table 8: whether retrieved pairs and newest pairs are shown, and which notes."""
 
 ARMS = ("rag", *LIGHT_ARMS)
+
+BEST = "best possible"
+"""The pairs that hold most cited messages: what retrieval of whole pairs can reach."""
+
+Counting = Literal["whole", "partial", "noted"]
+"""Which messages count as recalled: those whose whole text is in the context; also those that it shows in part; also
+those that only a note paraphrases."""
+COUNTINGS: Sequence[Counting] = ("whole", "partial", "noted")
 
 ROOMS: Mapping[str, int] = {"rag": 128_072, "light": 57_632}
 """Tokens that retrieved pairs may fill, by memory, with the default settings by which `measure` measures."""
@@ -157,75 +166,37 @@ def context_shown(measurement: Measurement, question: MeasuredQuestion, arm: str
     return Shown(frozenset(whole), frozenset(in_part), frozenset(noted.ids if noted else ()), tokens)
 
 
-def average_recall(
-    measurements: Iterable[Measurement],
-    arms: Sequence[str] = ARMS,
-    retrievers: Sequence[str] = RETRIEVERS,
-    ks: Sequence[int] = (5, 10, 15, 20),
-) -> list[dict[str, Any]]:
-    """Average evidence recall over questions that cite messages of the chat.
+def recalled_ids(
+    measurement: Measurement, question: MeasuredQuestion, arm: str, retriever: str, k: int, counting: Counting
+) -> frozenset[int]:
+    """Return the messages of a context that count as recalled, by one of `COUNTINGS`."""
+    if arm == BEST:
+        cited = frozenset(question.cited)
+        pairs = sorted((cited.intersection(ids) for *ids, _ in measurement.pairs), key=len, reverse=True)
+        return frozenset().union(*pairs[:k])
+    context = context_shown(measurement, question, arm, retriever, k)
+    recalled = context.whole if counting == "whole" else context.whole | context.in_part
+    return recalled | context.noted if counting == "noted" else recalled
 
-    Returns:
-        Rows `arm, retriever, size, k, ability, recall, low, high, partial, noted, tokens, n, conversations`. `recall`
-        is the mean share of cited messages that the context shows whole, with its 95 % interval over `conversations`
-        (None for one). `partial` also counts messages shown in part, `noted` those that a note comes from as well.
-        `tokens` is the context's mean. `ability` is "all" or one of the ten.
 
-    Raises:
-        UserError: An arm, a retriever or a budget was not measured.
+def recall_scores(
+    measurements: Iterable[Measurement], arm: str, retriever: str, k: int, counting: Counting = "whole"
+) -> pd.DataFrame:
+    """Compute evidence recall per question that cites messages of the chat, in the shape of scores.
+
+    Args:
+        arm: One of `ARMS`, or `BEST`.
     """
-    measurements = list(measurements)
-    ranked = {name for one in measurements for question in one.questions for name in question.ranks}
-    known = list(dict.fromkeys((*RETRIEVERS, *sorted(name.partition(" ")[2] for name in ranked))))
-    check_choices("arm", arms, ARMS)
-    check_choices("retriever", retrievers, known)
-    check_budgets(ks)
-    by_size: dict[str, list[Measurement]] = {}
+    import pandas as pd
+
+    rows = []
     for measurement in measurements:
-        by_size.setdefault(measurement.size, []).append(measurement)
-    rows = []
-    for (size, group), arm, retriever, k in product(by_size.items(), arms, retrievers, ks):
-        recalls = [
-            (
-                number,
-                question.ability,
-                *_shares(question.cited, context_shown(measurement, question, arm, retriever, k)),
-            )
-            for number, measurement in enumerate(group)
-            for question in measurement.questions
-            if question.cited
-        ]
-        common = {"arm": arm, "retriever": retriever, "size": size, "k": k}
-        rows += [common | row for row in _means(recalls)]
-    return rows
-
-
-def _shares(cited: Sequence[int], context: Shown) -> tuple[float, float, float, int]:
-    """Return the shares of cited messages shown whole, at least in part, and at least noted; and the tokens."""
-    ids = set(cited)
-    counted = (context.whole, context.whole | context.in_part, context.whole | context.in_part | context.noted)
-    whole, in_part, noted = (len(ids & group) / len(ids) for group in counted)
-    return whole, in_part, noted, context.tokens
-
-
-def _means(recalls: Sequence[tuple[int, Ability, float, float, float, int]]) -> list[dict[str, Any]]:
-    """Average rows of `average_recall`: over "all", then per ability in the usual order."""
-    rows = []
-    for ability in ("all", *ABILITIES):
-        chosen = [row for row in recalls if ability in ("all", row[1])]
-        if not chosen:
-            continue
-        numbers = [row[0] for row in chosen]
-        recall, in_part, noted, tokens = np.array([row[2:] for row in chosen], dtype=np.float64).T
-        counts = np.bincount(numbers).astype(np.float64)
-        sums = np.bincount(numbers, weights=recall).astype(np.float64)
-        present = counts > 0
-        ends = mean_interval(conversation_values(sums[present], counts[present]))
-        low, high = (None if np.isnan(end) else float(end) for end in ends)
-        row = {"ability": ability, "recall": float(recall.mean()), "low": low, "high": high}
-        row |= {"partial": float(in_part.mean()), "noted": float(noted.mean()), "tokens": round(float(tokens.mean()))}
-        rows.append(row | {"n": len(chosen), "conversations": int(present.sum())})
-    return rows
+        for question in measurement.questions:
+            if question.cited:
+                recalled = recalled_ids(measurement, question, arm, retriever, k, counting)
+                recall = len(recalled.intersection(question.cited)) / len(question.cited)
+                rows.append((question.id, measurement.id, measurement.size, question.ability, recall, ""))
+    return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype({"score": float})
 
 
 def check_budgets(ks: Sequence[int]) -> None:
@@ -263,21 +234,3 @@ def read_measurements(path: Path = SHIPPED_FILE) -> tuple[FileHeader, list[Measu
         raise UserError(f"{path} does not exist; `beamlib measure --data FOLDER` makes such a file.") from None
     except (lzma.LZMAError, ValidationError, EOFError, UnicodeDecodeError, StopIteration) as error:
         raise UserError(f"{path} is no file of measurements ({error!s:.200}); make it again.") from None
-
-
-def differences(stated: Measurement, measured: Measurement) -> list[str]:
-    """Name what differs between two measurements of a conversation, times aside: one line each, empty if nothing."""
-    lines = [
-        f"{stated.id}: {name} differ"
-        for name in ("size", "files", "pairs", "overlong", "newest", "notes")
-        if getattr(stated, name) != getattr(measured, name)
-    ]
-    if [question.id for question in stated.questions] != [question.id for question in measured.questions]:
-        return [*lines, f"{stated.id}: other questions"]
-    for ours, theirs in zip(stated.questions, measured.questions, strict=True):
-        names = [name for name in ("ability", "cited", "notes") if getattr(ours, name) != getattr(theirs, name)]
-        arms = sorted({*ours.ranks, *theirs.ranks})
-        names += [f"ranks of {arm}" for arm in arms if ours.ranks.get(arm) != theirs.ranks.get(arm)]
-        if names:
-            lines.append(f"{ours.id}: {', '.join(names)} differ")
-    return lines

@@ -23,6 +23,8 @@ from jinja2 import Environment, PackageLoader
 from pydantic import BaseModel, Field
 from tqdm import tqdm
 
+from beam_field.defective import universal_failures
+from beam_field.sources import question_hash, released_questions
 from beam_generate.read_facts import (
     NUMBER_WORDS,
     Day,
@@ -33,7 +35,7 @@ from beam_generate.read_facts import (
     without_dates,
 )
 from beamlib.data.conversations import SIZES, Message, Probe, Treatment
-from beamlib.data.errata import Detector, Erratum, known_defects, load_errata
+from beamlib.data.errata import DefectKind, Detector, Erratum, known_defects, load_errata
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load, load_questions
 from beamlib.data.sources import CHAT, CUT_CHAT, Source, plan_folders, present, scan
@@ -259,6 +261,18 @@ def shared_reference(items: Iterable[AuditedQuestion]) -> Iterator[Suspicion]:
                 yield group[0].finding("shared_reference", what, *group[1:])
 
 
+def universal_failure(sheet: Sheet) -> Iterator[Suspicion]:
+    """A released question that every whole public run of its tier fails (at most a third of the score)."""
+    failed = universal_failures()
+    for item in sheet.items:
+        tier = item.probe.conversation_id.partition("-")[0]
+        released = released_questions().get(question_hash(tier, item.probe.question))
+        if released and released.probe_id in failed.index:
+            row = failed.loc[released.probe_id]
+            what = f"none of {row['runs']} public runs scores more than {row['best']:.2f}"
+            yield item.finding("universal_failure", what, messages=item.gold.evidence)
+
+
 IN_CONVERSATION: Sequence[Callable[[Sheet], Iterator[Suspicion]]] = (
     interval,
     reference_rubric,
@@ -270,6 +284,7 @@ IN_CONVERSATION: Sequence[Callable[[Sheet], Iterator[Suspicion]]] = (
     only_n_items,
     twin_rubric,
     similar_question,
+    universal_failure,
 )
 """All detectors but `shared_reference`. Only `figure_not_cited` and `date_not_said` need a chat."""
 
@@ -442,8 +457,11 @@ def errata_page(verdicts: Path | None = None) -> str:
         version=errata.version,
         entries=errata.entries,
         summary=_summary(errata.entries),
+        kinds=_kinds(errata.entries),
+        tiers=list(SIZES),
         readings=errata.readings,
         detectors=ABOUT,
+        failures=universal_failures(),
         verdicts=verdicts.name if verdicts else "",
         effect=_effect_rows(published_effect(verdicts)) if verdicts else [],
     )
@@ -453,10 +471,16 @@ def _summary(entries: Sequence[Erratum]) -> list[list[object]]:
     rows: list[list[object]] = []
     for size in SIZES:
         own = [entry for entry in entries if entry.question_id.startswith(f"{size}-")]
-        kinds = Counter(entry.kind for entry in own)
-        spoilt = sum(entry.spoils_score for entry in own)
-        rows.append([size, len(own), kinds["answer"], kinds["rubric"], kinds["evidence"], spoilt])
+        thresholds = Counter(entry.threshold for entry in own)
+        corrected = sum(bool(entry.corrected) for entry in own)
+        rows.append([size, len(own), thresholds["beyond doubt"], corrected, thresholds["strict"], thresholds[None]])
     return rows
+
+
+def _kinds(entries: Sequence[Erratum]) -> list[list[object]]:
+    """Count entries that spoil the score beyond doubt, by kind and tier."""
+    counts = Counter((entry.kind, entry.question_id.partition("-")[0]) for entry in entries if entry.spoils_score)
+    return [[kind, *(counts[kind, size] for size in SIZES)] for kind in get_args(DefectKind) if kind != "citation"]
 
 
 VERDICT_COLUMNS = ("source", "run", "tier", "probe", "kind", "published")
@@ -477,7 +501,7 @@ def published_effect(path: Path) -> pd.DataFrame:
         raise UserError(f"{path}: the column '{missing[0]}' is missing; the columns are {', '.join(VERDICT_COLUMNS)}.")
     entries = load_errata().entries
     spoilt = {entry.question_id for entry in entries if entry.spoils_score}
-    misled = spoilt | {entry.question_id for entry in entries if entry.kind == "answer"}
+    misled = spoilt | {entry.question_id for entry in entries if entry.part == "answer"}
     keys = ["tier", "source", "run"]
     questions = rows.drop_duplicates([*keys, "probe"]).dropna(subset=["published"])
     out = questions["probe"].isin(spoilt) | ((questions["kind"] == "votes") & questions["probe"].isin(misled))

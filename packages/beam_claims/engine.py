@@ -33,6 +33,7 @@ from rich.text import Text
 from beam_claims import gains, shape, studies
 from beam_claims.values import STATUSES, Status, Tables, unchecked
 from beamlib.data.published import PAPERS, Paper
+from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.report.table import markdown_table
 
@@ -213,7 +214,8 @@ def compact_value(value: Any) -> str:
     return str(value)
 
 
-def _total_line(results: Sequence[ClaimResult]) -> str:
+def total_line(results: Sequence[ClaimResult]) -> str:
+    """Write how many claims there are and how many of each status."""
     counts = ", ".join(f"{count} {status}" for status, count in status_counts(results).items())
     return f"{len(results)} claims: {counts}."
 
@@ -233,7 +235,29 @@ def _cells(result: ClaimResult) -> list[str]:
     return [compact_value(value) for value in values]
 
 
-def render_claims(results: Sequence[ClaimResult], width: int = 120) -> str:
+def select(results: Sequence[ClaimResult], table: str = "", section: str = "", status: str = "") -> list[ClaimResult]:
+    """Return the claims on a table, of a section and of a status; an empty text chooses all.
+
+    Raises:
+        UserError: No claim has the status, or none is left.
+    """
+    if status and status not in STATUSES:
+        raise UserError(f"--status is {status!r}; choose from {', '.join(STATUSES)}.")
+    number = re.compile(rf"\bTables? (?:\d+(?:, | and | to |-))*{re.escape(table.strip())}\b")
+    sections = re.compile(rf"(?:^|; ?){re.escape(section.strip())}(?![\w])")
+    chosen = [
+        result
+        for result in results
+        if (not table or number.search(f"{result.source}; {result.claim}"))
+        and (not section or sections.search(result.section))
+        and (not status or result.status == status)
+    ]
+    if not chosen:
+        raise UserError("no claim fits --table, --section and --status together; leave one of them out.")
+    return chosen
+
+
+def render_claims(results: Sequence[ClaimResult], width: int = 80) -> str:
     """Return the audit as text for the terminal, totals last; coloured on a terminal."""
     table = Table(title="Claims of the paper, recomputed from its tables", show_lines=True, expand=True)
     for heading, share in {"id": 0, "claim, section, note": 5, "printed": 2, "recomputed": 3, "status": 2}.items():
@@ -245,9 +269,9 @@ def render_claims(results: Sequence[ClaimResult], width: int = 120) -> str:
     buffer = StringIO()
     console = Console(file=buffer, width=width, force_terminal=sys.stdout.isatty())
     console.print(table)
-    return f"{buffer.getvalue()}{_total_line(results)}"
+    return f"{buffer.getvalue()}{total_line(results)}"
 
 
 def markdown(results: Sequence[ClaimResult]) -> str:
     """Return the audit as a Markdown table with its totals."""
-    return markdown_table(_HEADINGS, [_cells(result) for result in results], footer=[_total_line(results)])
+    return markdown_table(_HEADINGS, [_cells(result) for result in results], footer=[total_line(results)])

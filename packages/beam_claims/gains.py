@@ -74,14 +74,20 @@ def improvement_range(tables: Tables, printed: str) -> ClaimOutcome:
     return ClaimOutcome(recomputed, worst(statuses), f"Relative change of single cells: {'; '.join(notes)}.")
 
 
+def outside_range(tables: Tables) -> tuple[int, int]:
+    """Count the cells without a gain over the better baseline, which no range of gains holds, and all cells."""
+    gains = _cell_gains(tables.scores("table1"))
+    return sum(gain <= 0 for gain, _ in gains.values()), len(gains)
+
+
 def improvement_floor(tables: Tables, printed: str) -> ClaimOutcome:
     """Compare the smallest gain over the better baseline with the lower printed end."""
     scores = tables.scores("table1")
     gains = _cell_gains(scores)
     (backbone, length), (gain, baseline) = min(gains.items(), key=lambda item: item[1][0])
-    losing = sum(gain <= 0 for gain, _ in gains.values())
+    losing, cells = outside_range(tables)
     status = verdict(figures(printed)[0], gain, allowed=_gain_interval(scores, backbone, length, baseline))
-    note = f"{backbone} at {length} against {baseline}; {losing} of {len(gains)} cells lie outside the printed range."
+    note = f"{backbone} at {length} against {baseline}; {losing} of {cells} cells lie outside the printed range."
     return ClaimOutcome(number(gain), status, note)
 
 

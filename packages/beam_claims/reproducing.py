@@ -199,8 +199,6 @@ def _split(name: str) -> list[str]:
 
 def _matching(arms: Sequence[RunArm], series: Series) -> RunArm | None:
     """Return the arm of a series: the base LIGHT (RAG's index and K, else K = 5), changed in what the series names."""
-    if series.faiss_index not in (None, "flat"):
-        return None
     if series.method not in _METHODS:
         return next((arm for arm in arms if arm.arm.name.casefold().startswith(series.method.casefold())), None)
     rag = [arm for arm in arms if arm.arm.memory == "rag"]
@@ -214,11 +212,19 @@ def _matching(arms: Sequence[RunArm], series: Series) -> RunArm | None:
         if own.memory == "full-context":
             return arm
         k = series.k or (lead.arm.k if lead else None)
-        retriever = series.retriever or (lead.arm.retriever if lead else None)
-        encoder = arm.manifest.settings.get("encoder", "")
-        if (own.k, own.retriever) == (k, retriever) and (series.encoder or "") in str(encoder):
+        retriever = series.retriever or ("dense" if series.faiss_index else lead.arm.retriever if lead else None)
+        if (own.k, own.retriever) == (k, retriever) and _searches_by(arm, series):
             return arm
     return None
+
+
+def _searches_by(arm: RunArm, series: Series) -> bool:
+    """Tell whether an arm has the encoder and the index of a series: the run's own where the series names none."""
+    settings, own = arm.manifest.settings, arm.arm
+    encoder = own.encoder or str(settings.get("encoder", ""))
+    index = own.faiss_index or settings.get("faiss_index", "flat")
+    by_encoder = own.encoder is None if series.encoder is None else series.encoder in encoder
+    return by_encoder and (own.faiss_index is None if series.faiss_index is None else series.faiss_index == index)
 
 
 def reproduce(run: Path, protocol: str = "released-code", paper: Paper = "v2") -> Reproduction:
@@ -368,19 +374,17 @@ def _undecided(estimate: Estimate, bounds: Bounds, level: float, needed: int | N
 
 
 def _options(missing: Sequence[tuple[str, Series]], readers: Mapping[str, str]) -> str:
-    """Name the options that make the missing arms, or what no option makes in this version."""
-    lacking = {
-        **dict.fromkeys(("HNSW index",) if any(series.faiss_index == "hnsw" for _, series in missing) else ()),
-        **dict.fromkeys(f"memory {series.method}" for _, series in missing if series.method not in _METHODS),
-    }
-    if lacking:
-        return f"this version has no {' and no '.join(lacking)}"
+    """Name the options that make the missing arms."""
     lengths = [length for length in LENGTHS if any(length == place for place, _ in missing)]
     options = [f"--sizes {','.join(length.lower() for length in lengths)}"]
     own: dict[str, list[str]] = {}
     for _, series in missing:
         if series.encoder:
-            own.setdefault("--set encoder=", []).append(f"BAAI/{series.encoder}-en-v1.5")
+            own.setdefault("--set encoders=", []).append(series.encoder)
+        if series.faiss_index:
+            own.setdefault("--set faiss_indexes=", []).append(series.faiss_index)
+        if series.method not in _METHODS:
+            own.setdefault("--memory ", []).append(series.method.casefold())
         if series.k:
             own.setdefault("--set budgets=", []).append(str(series.k))
         if series.retriever:
@@ -389,7 +393,7 @@ def _options(missing: Sequence[tuple[str, Series]], readers: Mapping[str, str]) 
             own.setdefault("--backbones ", []).append(series.backbone)
     for option, values in own.items():
         listed = ",".join(dict.fromkeys(values))
-        options.append(f"{option}[{listed}]" if option.endswith(("budgets=", "retrievers=")) else f"{option}{listed}")
+        options.append(f"{option}[{listed}]" if option.startswith("--set") else f"{option}{listed}")
     return " ".join(options)
 
 
@@ -403,7 +407,7 @@ def _confounded(part: Comparison, found: Mapping[tuple[str, Series], RunArm]) ->
         for other in others:
             same_reader = first.manifest.reader == other.manifest.reader
             changed = [name for name in first.setup if first.setup[name] != other.setup.get(name)]
-            changed = [name for name in changed if name != "encoder" or "encoder" not in part.treatment]
+            changed = [name for name in changed if name not in part.treatment.split(", ")]
             changed = _apart_from_unused(changed, first, other)
             if changed and same_reader:
                 reasons.append(f"{length}: the arms differ in {', '.join(changed)}, too")

@@ -27,11 +27,10 @@ from beam_field.sources import (
     published_scores,
 )
 from beamlib.data.conversations import SIZES
-from beamlib.data.errata import load_errata
 from beamlib.data.gold import ABILITIES
 from beamlib.evaluate.beam_records import MANIFEST, read_manifest, stored_judgements
 from beamlib.evaluate.imported import UNNAMED_PROMPT, Provenance
-from beamlib.scoring.intervals import Comparison, compare, conversation_values, mean_interval
+from beamlib.scoring.intervals import Comparison, compare, conversation_values, holm, mean_interval
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE, not_computable, score_run, summarise
@@ -235,21 +234,6 @@ def only_printed() -> pd.DataFrame:
     return rows[columns].reset_index(drop=True)
 
 
-def errata_changes(systems: Sequence[FieldSystem]) -> pd.DataFrame:
-    """Return each system's average over all questions and without those that an erratum spoils (`drop`)."""
-    spoilt = {entry.question_id for entry in load_errata().entries if entry.spoils_score}
-    rows = []
-    for system in systems:
-        scores, run = system.scores(), system.source
-        kept = scores[~scores["probe_id"].isin(spoilt)]
-        means = (summarise(frame).set_index("ability")["mean"] for frame in (scores, kept))
-        both, drop = (float(own[AVERAGE]) for own in means)
-        facts = (run.tier, system.name, run.reader, run.judged_by, system.headline)
-        rows.append((*facts, both, drop, drop - both, len(scores) - len(kept), len(scores)))
-    columns = ["tier", "system", "reader", "judge", "protocol", "all", "drop", "change", "dropped", "n"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 @dataclass(frozen=True)
 class SystemPair:
     """Two comparable systems: the first minus the second on the questions that both answered."""
@@ -258,11 +242,13 @@ class SystemPair:
     second: FieldSystem
     comparison: Comparison
     questions: int
+    corrected: float
+    """The p-value corrected by Holm for all pairs that are compared."""
 
     @property
     def is_better(self) -> bool:
-        """Whether the first is better by interval and test."""
-        return self.comparison.n > 1 and self.comparison.low > 0 and self.comparison.p_value < 0.05
+        """Whether the first is better by interval and corrected test."""
+        return self.comparison.n > 1 and self.comparison.low > 0 and self.corrected < 0.05
 
 
 def comparable_pairs(systems: Sequence[FieldSystem]) -> list[SystemPair]:
@@ -277,5 +263,6 @@ def comparable_pairs(systems: Sequence[FieldSystem]) -> list[SystemPair]:
         comparison = compare(a, b)
         if comparison.difference < 0:
             first, second, comparison = second, first, compare(b, a)
-        pairs.append(SystemPair(first, second, comparison, len(shared)))
-    return pairs
+        pairs.append((first, second, comparison, len(shared)))
+    corrected = holm([comparison.p_value for _, _, comparison, _ in pairs])
+    return [SystemPair(*pair, p_value) for pair, p_value in zip(pairs, corrected, strict=True)]

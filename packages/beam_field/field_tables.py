@@ -17,13 +17,11 @@ from beam_field.comparing import (
     SystemPair,
     ability_frame,
     comparable_pairs,
-    errata_changes,
     judged_by_offline,
     only_printed,
     reproduced_averages,
 )
 from beamlib.data.conversations import SIZES
-from beamlib.data.errata import reading_note
 from beamlib.data.gold import ABILITIES
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.footer import OFFLINE, is_offline
@@ -34,13 +32,13 @@ from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE
 from beamlib.text import count
 
-_INTERVAL = "Interval: 95 %, t over conversations on the logit scale; one conversation has none."
-_BASIS = (
+INTERVAL = "Interval: 95 %, t over conversations on the logit scale; one conversation has none."
+BASIS = (
     "Verdicts as their sources published them, matched to the released questions by tier and exact text; scored here. "
     "Reader and judge are those of the source. Runs that repeat a system count a question with the mean over them."
 )
 _GOLD = {"yes": "in the prompt", "no": "not shown", "unknown": "nobody says"}
-_TITLES = {
+TITLES = {
     "no": "",
     "yes": ": gold in the answer prompt",
     "unknown": ": nobody says whether gold was in the answer prompt",
@@ -75,11 +73,11 @@ def scores_table(frame: pd.DataFrame) -> Table:
     header = ["tier", "system", "judge: verdicts", "reader", "gold", "runs", "conversations / questions", *protocols]
     unscored = int(frame.groupby(["tier", "system"])["unscored"].max().sum())
     footer = (
-        _BASIS,
-        f"{_INTERVAL} Average over the ten abilities. Unscored: {unscored}.",
+        BASIS,
+        f"{INTERVAL} Average over the ten abilities. Unscored: {unscored}.",
         f"A dash, or no column: not computable from this source, so there is no average. {_gaps(frame)}.",
     )
-    title = f"BEAM scores of the field, from published verdicts{_TITLES[str(frame['gold'].iloc[0])]}"
+    title = f"BEAM scores of the field, from published verdicts{TITLES[str(frame['gold'].iloc[0])]}"
     return Table(title, pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
 
 
@@ -110,7 +108,7 @@ def reproduced_table(systems: Sequence[FieldSystem]) -> Table:
     """Show the averages that sources state beside those of their verdicts."""
     frame = reproduced_averages(systems)
     cells = frame.assign(reproduced=frame["reproduced"].map({True: "yes", False: "no"}))
-    footer = (_BASIS, "In percent, over questions, as sources average; the protocol is the one nearest to theirs.")
+    footer = (BASIS, "In percent, over questions, as sources average; the protocol is the one nearest to theirs.")
     return Table("Published averages, reproduced", cells.astype(str), footer, kind="costs", csv=frame)
 
 
@@ -124,24 +122,9 @@ def abilities_table(systems: Sequence[FieldSystem]) -> Table:
         cells = (_cell(by_ability[name]) if name in by_ability else NOTHING for name in names)
         rows.append([tier, system, reader, f"{judge}: {protocol}", *cells])
     header = ["tier", "system", "reader", "judge: protocol", *map(ability_label, names)]
-    footer = (_BASIS, f"{_INTERVAL} Rows of another judge or kind of verdict are not comparable.")
-    title = f"The field by ability{_TITLES[systems[0].source.gold_in_prompt]}"
+    footer = (BASIS, f"{INTERVAL} Rows of another judge or kind of verdict are not comparable.")
+    title = f"The field by ability{TITLES[systems[0].source.gold_in_prompt]}"
     return Table(title, pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
-
-
-def errata_table(systems: Sequence[FieldSystem]) -> Table:
-    """Show what leaving out defective questions changes, for systems of one group of `split_by_gold_leak`."""
-    frame = errata_changes(systems)
-    forms = {"all": "{:.3f}", "drop": "{:.3f}", "change": "{:+.3f}"}
-    cells = frame.assign(**{name: frame[name].map(form.format) for name, form in forms.items()})
-    tiers = dict.fromkeys(system.source.tier for system in systems)
-    footer = (
-        _BASIS,
-        "drop: without the questions whose score a known defect can spoil (docs/errata.md).",
-        *map(reading_note, tiers),
-    )
-    title = f"What errata change{_TITLES[systems[0].source.gold_in_prompt]}"
-    return Table(title, cells.astype(str), footer, kind="costs", csv=frame)
 
 
 def pairs_table(systems: Sequence[FieldSystem]) -> Table:
@@ -150,13 +133,18 @@ def pairs_table(systems: Sequence[FieldSystem]) -> Table:
     for pair in comparable_pairs(systems):
         comparison, source = pair.comparison, pair.first.source
         interval = NOTHING if np.isnan(comparison.low) else f"[{comparison.low:+.3f}, {comparison.high:+.3f}]"
-        p = NOTHING if np.isnan(comparison.p_value) else _p(comparison.p_value).removeprefix("p = ").removeprefix("p ")
-        facts = (source.tier, pair.first.name, pair.second.name, f"{comparison.difference:+.3f}", interval, p)
+        tests = (
+            NOTHING if np.isnan(p) else _p(p).removeprefix("p = ").removeprefix("p ")
+            for p in (comparison.p_value, pair.corrected)
+        )
+        facts = (source.tier, pair.first.name, pair.second.name, f"{comparison.difference:+.3f}", interval, *tests)
         rows.append((*facts, str(pair.questions), str(comparison.n), source.judged_by))
-    header = ["tier", "system", "minus", "difference", "95 % interval", "p", "questions", "conversations", "judge"]
+    header = ["tier", "system", "minus", "difference", "95 % interval", "p", "p (Holm)", "questions"]
+    header += ["conversations", "judge"]
     footer = (
-        _BASIS,
-        "Paired over conversations, t-interval; p: sign-flip test. Other pairs differ in judge, its prompt, verdicts, "
+        BASIS,
+        "Paired over conversations, t-interval; p: sign-flip test; Holm: corrected for all pairs of this table.",
+        "Other pairs differ in judge, its prompt, verdicts, "
         "questions or gold in the answer prompt, or nobody says who judged or whether gold was there.",
     )
     return Table("Pairs that may be compared", pd.DataFrame(rows, columns=header), footer, kind="costs")
@@ -173,7 +161,7 @@ def printed_tables() -> dict[str, Table]:
     tables = {}
     for kind, own in frame.groupby(gold, sort=False):
         cells = own.rename(columns=headings).astype(str)
-        title = f"Published without verdicts{_TITLES[str(kind)]}"
+        title = f"Published without verdicts{TITLES[str(kind)]}"
         tables[_SUFFIXES[str(kind)]] = Table(title, cells, footer, kind="costs", csv=own)
     return tables
 

@@ -6,7 +6,7 @@ Judges are given as frames of verdicts and of question scores, by system, wherev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -147,6 +147,8 @@ def _bias(scores: Mapping[str, Sequence[pd.DataFrame]], seed: int) -> pd.DataFra
     rows = []
     for name, (first, second) in scores.items():
         gap = compare(second, first, seed)
+        if _equal(first, second):  # the same verdicts of the same answers: nothing is estimated
+            gap = replace(gap, low=float("nan"), high=float("nan"), p_value=float("nan"))
         averages = [float(_by_conversation(frame).mean()) for frame in (first, second)]
         rows.append((name, *averages, gap.difference, gap.low, gap.high, gap.n, len(first)))
     columns = ["system", "first", "second", "difference", "low", "high", "conversations", "n"]
@@ -164,10 +166,17 @@ def _order(scores: Mapping[str, Sequence[pd.DataFrame]]) -> pd.DataFrame:
         first, second = (_by_conversation(own[0][judge]) - _by_conversation(own[1][judge]) for judge in (0, 1))
         change = np.asarray(second - first, np.float64)
         low, high = map(float, difference_interval(change))
+        if all(_equal(*sides) for sides in own):
+            low = high = float("nan")
         kept = bool(first.mean() * second.mean() >= 0)  # a tie reverses nothing
         rows.append((a, b, first.mean(), second.mean(), change.mean(), low, high, len(change), kept))
     columns = ["system", "against", "first", "second", "change", "low", "high", "conversations", "kept"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _equal(first: pd.DataFrame, second: pd.DataFrame) -> bool:
+    """Return whether two judges scored every answer alike."""
+    return bool(first.set_index("probe_id")["score"].equals(second.set_index("probe_id")["score"]))
 
 
 def _by_conversation(scores: pd.DataFrame) -> pd.Series[float]:

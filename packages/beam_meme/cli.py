@@ -110,6 +110,22 @@ def stats(data: Episodes, variant: VariantOption = "", as_json: Json = False) ->
     print(to_json(table.records(), indent=2) if as_json else table.to_text())
 
 
+@meme_app.command("rejections")
+def rejections(
+    fillers: Annotated[
+        Path | None, typer.Option(help="Folder of your own filler sessions; else those of the offline author.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="What the offline author draws from.")] = 42,
+    each: Annotated[int, typer.Option(min=1, help="Examples of each conflict in each domain.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Show fillers that are rejected, by conflict, with the words that conflict."""
+    from beam_meme.rejections import rejection_table
+
+    table = rejection_table(seed, fillers, each)
+    print(to_json(table.records(), indent=2) if as_json else table.to_text())
+
+
 @meme_app.command("optimise")
 def optimise(
     data: Episodes,
@@ -182,7 +198,7 @@ def study(
     yes: Yes = False,
 ) -> None:
     """Vary K, filler, models and prompts; write the table and the figures of all runs of that name."""
-    from beam_meme.grid import DEFAULT, STUDY_FIGURES, Grid, run_grid, study_figure, study_frame, study_table
+    from beam_meme.grid import DEFAULT, Grid, run_grid, study_figures, study_frame, study_table
     from beamlib.commands.task_runs import TaskOptions
     from beamlib.files import make_folder
     from beamlib.llm.spending import set_spending_limit
@@ -209,8 +225,8 @@ def study(
         raise UserError(f"{folder}: no run {name}-* has scores; run the study without --draw.")
     table = study_table(frame)
     save_table(table, "interventions", make_folder(folder / "study"))
-    for figure, interventions in STUDY_FIGURES.items():
-        study_figure(frame, interventions).savefig(folder / "study" / f"{figure}.svg")
+    for name, figure in study_figures(frame).items():
+        figure.savefig(folder / "study" / f"{name}.svg")
     print(table.to_text())
 
 

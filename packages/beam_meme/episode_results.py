@@ -25,8 +25,8 @@ from pydantic import (
 
 from beamlib.evaluate.answer_record import Answer
 from beamlib.files import sha256, to_json
-from beamlib.llm.call_store import LARGEST_COUNT
 from beamlib.llm.endpoints import EMBEDDING, Endpoint
+from beamlib.llm.exchange import LARGEST_COUNT
 from beamlib.llm.model import Completion, Model, ModelRoles, Prompt
 from beamlib.run import READER_OF
 

@@ -1,7 +1,8 @@
 """Interventions as one study: runs over K, filler, answering model, internal model and prompt set, in one table.
 
-What the paper's Figures 3 and 5 plot is known from captions alone: Figure 5 is prompt optimisation. The figures here
-have a panel per intervention, and the published values at the settings that they were measured with.
+What the paper's Figures 3 and 5 plot is known from captions alone: Figure 3 is the effect of each axis, Figure 5a
+prompt optimisation. The figures here have a panel per intervention, and the published values at the settings that they
+were measured with; 5a has the systems whose prompts were varied, Figure 29 a panel per task.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from beam_meme.episode_gold import SHORT
 from beam_meme.meme_memories import own_name
 from beam_meme.meme_scoring import OVERALL
 from beam_meme.meme_tables import published
+from beam_meme.meme_traces import task_panels
 from beam_meme.task import open_meme
 from beamlib.commands.task_runs import TaskOptions, run_command, run_of, score_command
 from beamlib.errors import UserError
@@ -36,6 +38,8 @@ from beamlib.run import Run
 INTERVENTIONS = {"k": "K", "variant": "filler", "reader": "answering", "inside": "internal model", "prompts": "prompts"}
 """What a study varies, as columns of its frame, and their titles."""
 STUDY_FIGURES = {"figure3": ("k", "variant"), "figure5": ("reader", "inside", "prompts")}
+_PUBLISHED_K = {"Mem0": 20, "Graphiti": 10}
+"""How many facts the published systems returned, by the one episode that is at hand."""
 _SHOWN = {OVERALL: "overall", "cascade": "cascade", "absence": "absence"}
 DEFAULT, OFFLINE = "default", "offline"
 
@@ -197,7 +201,7 @@ def published_frame() -> pd.DataFrame:
     rows = [
         {
             "memory": f"{row['system'].partition(' (')[0]} (published)",
-            "k": 5 if row["paradigm"] == "raw retrieval" else "",
+            "k": 5 if row["paradigm"] == "raw retrieval" else _PUBLISHED_K.get(row["system"], ""),
             "variant": "filler32k", "reader": row["answering"], "inside": row["inside"], "prompts": DEFAULT,
             "run": "", "task": task, "real": float(row[column]), "n": int(row["episodes"]),
         }
@@ -269,8 +273,22 @@ def study_figure(frame: pd.DataFrame, interventions: Sequence[str]) -> Figure:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }
         figure.legend(labelled.values(), labelled.keys(), loc="outside upper center", ncols=4, fontsize="small")
-        figure.supxlabel(_basis(frame), fontsize=6, color="0.3")
+        hollow = "Hollow: published values (other episodes, models and judge), without intervals."
+        figure.supxlabel(f"Filled: share that counts, {_basis(frame)}.\n{hollow}", fontsize=6, color="0.3")
     return figure
+
+
+def study_figures(frame: pd.DataFrame) -> dict[str, Figure]:
+    """Draw what a study shows, by the figure of the paper; 5a and 29 only where prompts or filler were varied."""
+    figures = {name: study_figure(frame, interventions) for name, interventions in STUDY_FIGURES.items()}
+    for name, intervention in (("figure5a", "prompts"), ("figure29", "variant")):
+        compared = _compared(frame, intervention)
+        varied = compared.groupby("memory")[intervention].nunique() > 1
+        own = compared[compared["memory"].isin(varied[varied].index)].rename(columns={"real": "mean"})
+        if len(own):
+            tasks = [*map(str, SHORT), OVERALL] if name == "figure29" else list(_SHOWN)
+            figures[name] = task_panels(own, intervention, tasks, _basis(own))
+    return figures
 
 
 def _system(memory: object) -> str:
@@ -288,10 +306,7 @@ def _basis(frame: pd.DataFrame) -> str:
     counts = frame.loc[frame["task"] == OVERALL, "n"]
     judges = ", ".join(sorted(set(frame["judge"])))
     shown = " to ".join(map(str, sorted({counts.min(), counts.max()})))
-    return (
-        f"Filled: share that counts, overall of {shown} questions, 95 % over episodes; judge: "
-        f"{judges}.\nHollow: published values (other episodes, models and judge), without intervals."
-    )
+    return f"overall of {shown} questions, 95 % over episodes; judge: {judges}"
 
 
 def _compared(frame: pd.DataFrame, name: str) -> pd.DataFrame:

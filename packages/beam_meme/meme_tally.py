@@ -20,7 +20,7 @@ from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.records import ANSWERS, JUDGEMENTS
 from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.model import Usage
+from beamlib.llm.model import OFFLINE_NAME, Usage
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table
 
@@ -77,6 +77,11 @@ class Scored:
     dollars: Mapping[str, Sequence[Mapping[str, float | None]]]
     """What each episode of a memory cost by stage; None where a price is unknown."""
     basis: Footer
+
+    @property
+    def by_stand_in(self) -> bool:
+        """Whether the stand-in answered, so that scores say nothing about any model."""
+        return OFFLINE_NAME in self.basis.reader
 
     @cached_property
     def judged(self) -> list[JudgedEpisode]:

@@ -6,7 +6,7 @@ accuracy under three filler conditions for each system".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -106,18 +106,25 @@ def filler_by_task(results: Mapping[str, Scored]) -> pd.DataFrame:
 
 def filler_by_task_figure(frame: pd.DataFrame, answered_by: str) -> Figure:
     """Draw Figure 29: a panel per task, a group of bars per memory, a bar per variant."""
-    names = [*map(str, TASKS), OVERALL]
+    return task_panels(frame, "variant", [*map(str, TASKS), OVERALL], answered_by)
+
+
+def task_panels(frame: pd.DataFrame, hue: str, tasks: Sequence[str], basis: str) -> Figure:
+    """Draw a panel per task, a group of bars per memory and a bar per value of `hue`; `basis` stands at the axis."""
+    rows = -(-len(tasks) // 2)
     with style():
-        figure = Figure(figsize=(PAGE_WIDTH, 7.0))
-        panels = figure.subplots(4, 2, sharex=True, sharey=True).flatten()
-        for axes, task in zip(panels, names, strict=False):
-            bars(axes, frame[frame["task"] == task], "memory", "variant")
+        figure = Figure(figsize=(PAGE_WIDTH, 0.6 + 1.6 * rows))
+        panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).flatten()
+        for axes, task in zip(panels, tasks, strict=False):
+            bars(axes, frame[frame["task"] == task], "memory", hue)
             axes.set(ylim=(0, 1.02), xlabel="", ylabel="")
             axes.set_title(task.replace("_", " "), loc="left")
+        for axes in panels[len(tasks) :]:
+            axes.set_visible(False)
+        for axes in panels[max(0, len(tasks) - 2) : len(tasks)]:
+            axes.tick_params(labelbottom=True)  # also where the panel below is empty
             for label in axes.get_xticklabels():
                 label.set(rotation=30, ha="right", rotation_mode="anchor")
-        for axes in panels[len(names) :]:
-            axes.set_visible(False)
-        figure.supylabel(f"share that counts\n{answered_by}", fontsize="medium", multialignment="center")
+        figure.supylabel(f"share that counts\n{basis}", fontsize="medium", multialignment="center")
         legend(figure, panels[0], 3)
     return figure

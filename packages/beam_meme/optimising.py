@@ -63,9 +63,11 @@ _ALIASES = {"ingest": "md-flat-ingest"}
 _IMPOSSIBLE = {
     "wiki-log": "logging a session calls no model here",
     **dict.fromkeys(
-        ("graphiti-nodes", "graphiti-edges", "graphiti-dedupe"),
-        "Graphiti's prompts are inside its package, and its adapter gives it none",
+        ("graphiti-nodes", "graphiti-edges"),
+        "Graphiti's prompts are inside its package, which takes one text of instructions for nodes and edges together "
+        "and so none for one of them",
     ),
+    "graphiti-dedupe": "Graphiti's prompts are inside its package, which takes no instructions for this one",
 }
 """The others of the eight, and why they cannot be optimised here."""
 

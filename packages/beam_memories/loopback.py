@@ -24,6 +24,7 @@ from beamlib.errors import UserError
 from beamlib.files import parse_json, to_json
 from beamlib.llm.client import ROUTES, Route, forwarded_step
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt, run
+from beamlib.llm.thoughts import CleanReply, clean_reply
 from beamlib.retrieval.encoder import EMBEDDED_NAME, embedded_encoder
 from beamlib.text import WORDS
 
@@ -185,7 +186,7 @@ class Loopback:
         prompt = Prompt(forwarded_step(self.arm, route), {"body": to_json(body)}, about=self.arm)
         try:
             with self._call():
-                return (await self.models[route].complete(prompt)).text
+                return _without_thoughts(route, (await self.models[route].complete(prompt)).text)
         except ModelError as error:
             if error.transient:
                 self.passing = error
@@ -197,6 +198,41 @@ class Loopback:
             self.fatal = error
             self.ended.set()
             raise _Refused(400, "run_ended", str(error)) from None
+
+
+def _without_thoughts(route: Route, reply: str) -> str:
+    """Remove a model's thoughts from the texts of a reply, by the rule that holds for the replies to our own prompts.
+
+    What ends within thoughts is cut off, as endpoints say it of a reply whose tokens were used up by reasoning.
+
+    Raises:
+        ModelError: It cannot be told what is thought.
+    """
+    if route == "embeddings":
+        return reply
+    body = parse_json(reply)
+    if route == "chat/completions":
+        for choice in body["choices"]:
+            if isinstance(message := choice.get("message"), dict) and (clean := _cleaned(message, "content")):
+                choice |= {"logprobs": None} if "logprobs" in choice else {}
+                choice |= {"finish_reason": "length"} if clean.unfinished else {}
+    else:
+        for item in body["output"]:
+            content = item.get("content") if item.get("type") == "message" else None
+            for part in content if isinstance(content, list) else ():
+                if isinstance(part, dict) and (clean := _cleaned(part, "text")) and clean.unfinished:
+                    body |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    return to_json(body)
+
+
+def _cleaned(part: dict[str, Any], name: str) -> CleanReply | None:
+    """Remove thoughts from a text in place; None where it had none."""
+    text = part.get(name)
+    clean = clean_reply(text) if isinstance(text, str) else None
+    if clean is None or clean.text == text:
+        return None
+    part[name] = clean.text
+    return clean
 
 
 async def _vectors(body: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from beam_memories.loopback import Loopback
 from beam_memories.own_process import GRACE, PROTOCOL
 from beam_memories.programs import Program
 from beamlib.files import sha256, to_json
+from beamlib.llm.exchange import Exchange
 from beamlib.llm.model import Outcome
 
 LARGEST_REPLY = 16 * 2**20
@@ -173,6 +174,13 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def _decoded(line: bytes | None) -> str | None:
+    try:
+        return None if line is None else line.decode()
+    except UnicodeDecodeError:
+        raise Ended("its reply is no UTF-8", Outcome.FAILED) from None
+
+
 class MemoryProcess:
     """The process of a memory, begun with the first request."""
 
@@ -189,27 +197,26 @@ class MemoryProcess:
         """The end of what the memory printed, its log on stdout included."""
         return self._lines.log.decode(errors="replace").strip()
 
-    async def exchange(self, request: Mapping[str, Any], seconds: float, allowed: float) -> bytes:
-        """Send a request under an id of its own and return the line that replies to it.
+    async def exchange(self, request: Mapping[str, Any], seconds: float, allowed: float) -> Exchange:
+        """Send a request under an id of its own, which is the exchange's key; its text is the line that repeats it.
 
-        `seconds` remain of those `allowed` for the whole operation.
-
-        Raises:
-            Ended: There is no such line. The process has been ended.
+        `seconds` remain of those `allowed` for the whole operation. Where there is no such line, the process has been
+        ended, and the exchange has the outcome.
         """
         self._requests += 1
         # Known beforehand to nobody but equal in every replay, since a memory may show it to a model.
         request_id = sha256(f"{self._requests} {to_json(request)}")[:16]
+        message = to_json({**request, "id": request_id})
         reply, failure = None, None
         try:
             async with asyncio.timeout(seconds) as limit:
                 process = self._process or await self._begin()
                 assert process.stdin is not None
                 self._lines.expect(request_id, request["method"])
-                process.stdin.write(to_json({**request, "id": request_id}).encode() + b"\n")
+                process.stdin.write(message.encode() + b"\n")
                 with suppress(ConnectionError):  # it ended without listening; why is seen below
                     await process.stdin.drain()
-                reply = await self._reply(limit)
+                reply = _decoded(await self._reply(limit))
         except TimeoutError:
             failure = Ended(f"it took more than {allowed:g} seconds (--memory-timeout) and was ended{self._hint()}")
         except Ended as error:
@@ -218,11 +225,11 @@ class MemoryProcess:
             failure = Ended(f"its process could not begin ({error.strerror})")
         if reply is None and failure is None:
             failure = Ended(await self._end_of_it() + self._hint())
+        sent = sha256(message)
         if failure is not None:
             await self.end(grace=0)
-            raise failure
-        assert reply is not None
-        return reply
+            return Exchange(key=request_id, sent=sent, outcome=failure.outcome, message=str(failure))
+        return Exchange(key=request_id, sent=sent, text=reply)
 
     async def _begin(self) -> Process:
         # A new session: Ctrl-C is not for it, and what it starts can be ended with it.

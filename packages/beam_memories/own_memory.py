@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 from pydantic import ValidationError
 
 from beam_memories.loopback import Loopback
-from beam_memories.memory_process import TAIL, Ended, Greeting, MemoryProcess, Reply, refusal, shown
+from beam_memories.memory_process import TAIL, Greeting, MemoryProcess, Reply, refusal, shown
 from beam_memories.own_process import CONVERSATION, GRACE, PROTOCOL
 from beam_memories.programs import batches, identify_memory, program
 from beamlib.data.conversations import Conversation
@@ -27,8 +27,9 @@ from beamlib.llm.endpoints import ModelsFile
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import RetrievedContext
 from beamlib.memory.declared import kind_of
-from beamlib.memory.targets import PLAIN_NAME, label_of, listed_memories, with_label
+from beamlib.memory.targets import label_of, listed_memories, with_label
 from beamlib.run import Run
+from beamlib.settings import PLAIN_NAME
 from beamlib.text import WORDS, TokenCounter
 
 _Value = TypeVar("_Value")
@@ -138,7 +139,7 @@ def open_memory(arm: Arm, parameters: Run, roster: ModelRoles) -> Iterator[OwnMe
         yield stack.enter_context(
             OwnMemory(
                 target, seconds, window, parameters.counter, k=parameters["adapter_k"], loopback=loopback,
-                folder=folder, hidden=hidden,
+                folder=folder, hidden=hidden, code=parameters.identity_of(target)[0],
             )
         )  # fmt: skip
 
@@ -157,6 +158,9 @@ class OwnMemory:
     With a `loopback`, OPENAI_BASE_URL and OPENAI_API_KEY in its process refer to it, and the variables `hidden`, which
     hold the endpoints' keys, are removed: every call is seen. A transient failure of such a call raises a transient
     `ModelError`; a permanent one is counted in `gaps`.
+
+    `code` is the hash that records state (`identify_memory`). A process that has begun with other code, as its file was
+    edited during the run, is asked nothing: `Outcome.LOST`, too.
     """
 
     def __init__(
@@ -170,8 +174,9 @@ class OwnMemory:
         loopback: Loopback | None = None,
         folder: Path | None = None,
         hidden: frozenset[str] = frozenset(),
+        code: str = "",
     ) -> None:
-        self._program = program(target)
+        self._program, self._target, self._code = program(target), target, code
         self._seconds, self._window, self._counter = seconds, window, counter
         self._k, self._loopback, self._folder, self._hidden = k, loopback, folder, hidden
         self._process: MemoryProcess | None = None
@@ -210,6 +215,9 @@ class OwnMemory:
         if greeting.protocol != PROTOCOL:
             self._discard()
             raise ModelError(f"{self.name}: {refusal(greeting.protocol)}")
+        if self._code and identify_memory(self._target)[0] != self._code:
+            self._discard()
+            raise ModelError(f"{self.name}: its code was edited after the run began; run again", Outcome.LOST)
         self.called = greeting.name if greeting.name and re.fullmatch(PLAIN_NAME, greeting.name) else None
 
     def _api(self) -> dict[str, Any] | None:
@@ -316,12 +324,11 @@ class OwnMemory:
 
     def _exchange(self, request: dict[str, Any], seconds: float, kind: type[_Answer]) -> _Answer:
         assert self._process is not None
+        exchange = run(self._process.exchange(request, seconds, self._seconds))
+        self._raise_failure()
         try:
-            line = run(self._process.exchange(request, seconds, self._seconds))
-            self._raise_failure()
-            reply = kind.model_validate_json(line)
-        except Ended as error:
-            self._raise_failure()
+            reply = kind.model_validate_json(exchange.received())
+        except ModelError as error:
             self._discard()
             raise ModelError(f"{self.name}: {request['method']}: {error}", error.outcome) from None
         except ValidationError as error:

@@ -34,7 +34,12 @@ HUB_NAME = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)?")
 """A model by its name on the hub, which is no path."""
 HUB_OFFLINE = "HF_HUB_OFFLINE"
 """The environment variable that, at 1, keeps a model that is not in the cache from being fetched."""
-_SHORT_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
+HUB_NAMES = {
+    "minilm": "sentence-transformers/all-MiniLM-L6-v2",
+    "bge-small": "BAAI/bge-small-en-v1.5",
+    "bge-large": "BAAI/bge-large-en-v1.5",
+}
+"""Encoders by short name."""
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 _NOT_NEEDED = (*_PICKLES, "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "onnx/*", "openvino/*", "*.tflite")
 
@@ -155,7 +160,7 @@ def _sparse(folder: Path, name: str) -> SparseModel:
 def _found(name: str, parameter: str) -> tuple[Path, str]:
     """Return the folder of a model, and its name with the start of its weights' SHA-256."""
     _need_library(name, parameter)
-    name = _SHORT_NAMES.get(name, name)
+    name = HUB_NAMES.get(name, name)
     folder = Path(name).expanduser()
     if not name or not folder.is_dir():
         folder = _downloaded(name, parameter)

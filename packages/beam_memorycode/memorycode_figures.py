@@ -13,6 +13,7 @@ dialogue), `instruction` (its id), `kind`, `form`, `rank` (how often the instruc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from matplotlib.figure import Figure
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.rule_scoring import RULE_COLUMNS, Column, ScoredSetup
 from beam_memorycode.rules import Rule, RuleVerdict
-from beam_memorycode.scored import COLUMN_LABELS, ScoredModel
+from beam_memorycode.scored import COLUMN_LABELS, Published, ScoredModel
 from beamlib.errors import UserError
 from beamlib.report.figures import COLUMN_WIDTH, PAGE_WIDTH, bars, legend, lines, style
 from beamlib.scoring.intervals import mean_interval
@@ -48,6 +49,16 @@ def setup_frame(models: Iterable[ScoredModel]) -> pd.DataFrame:
             if values:
                 rows.append({"model": model.label, "setup": COLUMN_LABELS[column], **point(list(values.values()))})
     return pd.DataFrame(rows, columns=["model", "setup", *POINT])
+
+
+def published_setup_frame() -> pd.DataFrame:
+    """Return the frame of Figure 3 from the printed Table 4; `low` and `high` are a standard error from the mean."""
+    rows = []
+    for (model, column), cell in Published().scores.items():
+        mean, error = float(cell.mean) / 100, float(cell.stderr) / 100
+        setup = COLUMN_LABELS[cast(Column, column)]
+        rows.append({"model": model, "setup": setup, "mean": mean, "low": mean - error, "high": mean + error})
+    return pd.DataFrame(rows, columns=["model", "setup", "mean", "low", "high"])
 
 
 def column_scores(model: ScoredModel, column: Column) -> dict[int, float]:

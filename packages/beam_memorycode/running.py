@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from beam_memorycode.dialogues import Dialogue, dialogue_as_conversation
 from beamlib.data.conversations import Probe
@@ -24,7 +24,10 @@ from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_pro
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.arms import memory_arm as arm_of_memory
 from beamlib.evaluate.records import ANSWERS
-from beamlib.llm.model import Model, ModelError, ModelRoles, Prompt, run
+from beamlib.files import parse_json, to_json
+from beamlib.llm.client import RERANK, forwarded_step
+from beamlib.llm.endpoints import RERANKER
+from beamlib.llm.model import Model, ModelError, ModelRoles, Outcome, Prompt, complete_all, run
 from beamlib.memory.declared import kind_of
 from beamlib.memory.full_context import FullContext
 from beamlib.memory.protocol import RetrievedContext
@@ -95,13 +98,17 @@ def answer_places(dialogue: Dialogue, setup: Setup) -> list[Place]:
 
 
 def setup_prompts(
-    dialogue: Dialogue, setup: Setup, retriever: str = "hybrid", encoders: Encoders = _DEFAULT
+    dialogue: Dialogue,
+    setup: Setup,
+    retriever: str = "hybrid",
+    encoders: Encoders = _DEFAULT,
+    reranker: Model | None = None,
 ) -> list[tuple[Place, Prompt]]:
     """Return the prompts of a setup that needs no memory, each with the place of its answer.
 
-    `retriever` and `encoders` choose the sessions of `retrieval` (see `beamlib.retrieval`). `UserError` where the
-    dialogue lacks the texts or wordings that the setup shows; `ValueError` for one of `MEMORY_SETUPS` (see
-    `recalled_prompt`).
+    `reranker` chooses the sessions of `retrieval`; without it `retriever` and `encoders` do (see `beamlib.retrieval`).
+    `UserError` where the dialogue lacks the texts or wordings that the setup shows; `ValueError` for one of
+    `MEMORY_SETUPS` (see `recalled_prompt`).
     """
     if setup in MEMORY_SETUPS:
         raise ValueError(f"{setup} asks a memory: see recalled_prompt")
@@ -110,7 +117,7 @@ def setup_prompts(
     if setup in ("instruction", "chain"):
         _check_wordings(dialogue, setup)
     places = answer_places(dialogue, setup)
-    shown = _shown(dialogue, setup, places, retriever, encoders)
+    shown = _shown(dialogue, setup, places, retriever, encoders, reranker)
     return [(place, _prompt(dialogue, setup, place, variables)) for place, variables in zip(places, shown, strict=True)]
 
 
@@ -176,18 +183,53 @@ def best_units(
     units: Sequence[RetrievalUnit],
     retriever: str,
     encoders: Encoders = _DEFAULT,
+    reranker: Model | None = None,
 ) -> list[list[int]]:
     """Return for each query the nearest units in order of time: as many as there are sessions with instructions.
 
-    The paper ranks by a hosted model (Cohere rerank-english-v3.0); this is one of the project's retrievers over the
-    units' texts.
+    The paper ranks by a hosted model (Cohere rerank-english-v3.0): `reranker`, the role of that name in a models file.
+    Without it, one of the project's retrievers ranks over the units' texts.
     """
     k = sum(bool(session.queries) for session in dialogue.sessions)  # files may leave mentions out
     if not k:
         return [[] for _ in queries]
+    if reranker:
+        return [sorted(own) for own in _reranked(reranker, queries, [text for _, text in units], k)]
     documents = [Document((text,), split_sentences(text)) for _, text in units]
     index = build_index(documents, retriever, encoders)
     return [sorted(hit.owner for hit in index.search(query, k)) for query in queries]
+
+
+_MOST_DOCUMENTS = 1_000
+"""Texts of one request to a reranker, Cohere's limit."""
+
+
+def _reranked(reranker: Model, queries: Sequence[str], texts: Sequence[str], k: int) -> list[list[int]]:
+    """Return the places of the `k` best texts for each query, best first, by a `rerank` endpoint.
+
+    Raises:
+        ModelError: A call failed, or a reply ranks fewer texts than asked for, or others than were sent.
+    """
+    parts = [texts[start : start + _MOST_DOCUMENTS] for start in range(0, len(texts), _MOST_DOCUMENTS)]
+    step = forwarded_step(RERANKER, RERANK)
+    bodies: list[dict[str, Any]] = [
+        {"query": query, "documents": part, "top_n": min(k, len(part))} for query in queries for part in parts
+    ]
+    replies = complete_all(reranker, [Prompt(step, {"body": to_json(body)}, about="retrieval") for body in bodies])
+    scores: list[dict[int, float]] = [{} for _ in queries]
+    for number, (body, reply) in enumerate(zip(bodies, replies, strict=True)):
+        ranked = {item.get("index"): item.get("relevance_score") for item in parse_json(reply.text)["results"]}
+        known = range(len(body["documents"]))
+        if len(ranked) < body["top_n"] or not all(
+            place in known and isinstance(score, int | float) for place, score in ranked.items()
+        ):
+            raise ModelError(
+                f"{reranker.name} ranks {len(ranked)} of {len(known)} texts, or numbers them wrongly",
+                Outcome.UNREADABLE,
+            )
+        start = number % len(parts) * _MOST_DOCUMENTS
+        scores[number // len(parts)] |= {start + place: score for place, score in ranked.items()}
+    return [sorted(own, key=lambda place: -own[place])[:k] for own in scores]
 
 
 def _check_wordings(dialogue: Dialogue, setup: Setup) -> None:
@@ -201,7 +243,12 @@ def _check_wordings(dialogue: Dialogue, setup: Setup) -> None:
 
 
 def _shown(
-    dialogue: Dialogue, setup: Setup, places: Sequence[Place], retriever: str, encoders: Encoders
+    dialogue: Dialogue,
+    setup: Setup,
+    places: Sequence[Place],
+    retriever: str,
+    encoders: Encoders,
+    reranker: Model | None,
 ) -> list[dict[str, str]]:
     """Return the variables of each prompt of a setup that show the dialogue."""
     texts = _texts(dialogue)
@@ -212,7 +259,7 @@ def _shown(
             return [{"session": texts[place.session].strip()} for place in places]
         case "retrieval" | "retrieval_turns" | "retrieval_paragraphs":
             units = retrieval_units(dialogue, setup)
-            best = best_units(dialogue.queries, dialogue, units, retriever, encoders)
+            best = best_units(dialogue.queries, dialogue, units, retriever, encoders, reranker)
             return [{"sessions": numbered(_by_session([units[number] for number in own]))} for own in best]
         case "history":
             return [{"sessions": numbered(texts)}] * len(places)
@@ -287,16 +334,17 @@ def run_dialogue(
     questions: dict[Setup, list[Asked]] = {}
     for setup in setups:
         if setup not in MEMORY_SETUPS:
-            questions[setup] = _asked(dialogue, setup, parameters.retrieval.retriever, encoders)
+            reranker = roster.outside.get(RERANK)
+            questions[setup] = _asked(dialogue, setup, parameters.retrieval.retriever, encoders, reranker)
     questions |= _recalled(dialogue, [setup for setup in setups if setup in MEMORY_SETUPS], parameters, roster)
     groups = [(questions[setup], roster.reader_of(method_of(setup)), setup in _WHOLE) for setup in setups]
     return dict(zip(setups, run(answer_groups(groups, parameters.counter)), strict=True))
 
 
-def _asked(dialogue: Dialogue, setup: Setup, retriever: str, encoders: Encoders) -> list[Asked]:
-    """Return the prompts of a setup without a memory, or why there is none: sessions may lack vectors."""
+def _asked(dialogue: Dialogue, setup: Setup, retriever: str, encoders: Encoders, reranker: Model | None) -> list[Asked]:
+    """Return the prompts of a setup without a memory, or why there is none: sessions may lack vectors or ranks."""
     try:
-        placed = setup_prompts(dialogue, setup, retriever, encoders)
+        placed = setup_prompts(dialogue, setup, retriever, encoders, reranker)
     except ModelError as error:
         return [
             Asked(_probe(dialogue, setup, place), failure=error.reason, transient=error.resent)

@@ -34,6 +34,7 @@ from beamlib.evaluate.records import ANSWERS, ConversationRecord, RunManifest
 from beamlib.evaluate.run_store import settings_of
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet, reader_name
 from beamlib.files import sha256, to_json
+from beamlib.llm.endpoints import RERANKER
 from beamlib.params import RunParameters
 from beamlib.run import Run
 
@@ -90,7 +91,11 @@ class MemoryCode(Task):
         """Return the parameters that a setup depends on."""
         if arm in MEMORY_SETUPS:
             return super().settings(arm, parameters)
-        return settings_of(parameters, ("retriever", "encoder", "splade") if str(arm).startswith("retrieval") else ())
+        if not str(arm).startswith("retrieval"):
+            return settings_of(parameters, ())
+        if reranker := parameters.endpoints.get(RERANKER):
+            return {**settings_of(parameters, ()), "reranker": reranker.settings}
+        return settings_of(parameters, ("retriever", "encoder", "splade"))
 
     def prompts_of(self, arm: AnyArm, parameters: RunParameters) -> tuple[str, ...]:
         """Return the reader's prompt of a setup, and those of its memory."""

@@ -32,7 +32,7 @@ def stated_error() -> str:
         f"({both['conversations']} conversations): kappa {float(both['kappa']):.2f}, average off by "
         f"{float(both['bias']):+.3f} [{float(both['bias_low']):+.3f}, {float(both['bias_high']):+.3f}]; worst on a "
         f"system and judge not trained on ({worst['system']}, {worst['tier']}, {worst['conversations']} conversation): "
-        f"{float(worst['bias']):+.3f}. Fit for averages of similar systems to about .04, best on facts; not for "
-        "differences under .05, other kinds of systems, or answers written to deceive it. `beamlib judge-card` "
-        "measures it on other answers."
+        f"{float(worst['bias']):+.3f}. It counts what of a nugget stands in an answer and can't tell a denial. Fit for "
+        "averages of similar systems, best on facts; not for small differences, other kinds of systems, or answers "
+        "written to deceive it. `beamlib judge-card` measures it on other answers."
     )

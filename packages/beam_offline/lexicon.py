@@ -1,9 +1,8 @@
-"""Words as the judge reads them: what each is (stem, kind of word, vector), found once and kept in tables."""
+"""Words as the judge reads them: what each is (stem, number or not, vector), found once and kept in tables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Final
 
@@ -20,33 +19,8 @@ WORD: Final = re.compile(rf"{_LETTER}{{1,40}}(?:['’]{_LETTER}{{1,40}}){{0,2}}|
 _MOST_KNOWN = 32_768
 _WIDTH = 128  # of the 256 columns of the table: verdicts agree as well, in four fifths of the time
 
-_KIND_WORDS: Final[Mapping[str, str]] = WORD_LISTS["kinds"]
-WORD_KINDS: Final = (*_KIND_WORDS, "number", "name", "-ing", "-ed", "-ly", "-s", "other")
-"""Kinds of words. Function words by name, others by what they look like."""
-
-FIRST_PERSON, YOU, NEGATION, NUMBER, NAME = map(WORD_KINDS.index, ("I", "you", "negation", "number", "name"))
-_KIND_OF: Final = {word: WORD_KINDS.index(kind) for kind, words in _KIND_WORDS.items() for word in words.split()}
-_ENDINGS: Final = {kind[-1]: (kind[1:], WORD_KINDS.index(kind)) for kind in WORD_KINDS if kind[0] == "-"}
-_OTHER: Final = WORD_KINDS.index("other")
-
 VAGUE: Final = frozenset(stem(word) for word in WORD_LISTS["vague"].split())
 """Stems of nuggets that say what kind of thing is meant rather than which."""
-
-
-def kind_of(word: str) -> int:
-    """Return the number of a word's kind in `WORD_KINDS`."""
-    low = word.lower().replace("’", "'")
-    known = _KIND_OF.get(low)
-    if known is not None:
-        return known
-    if low.endswith("n't"):
-        return NEGATION
-    if low[0].isdigit() or low in NUMBER_WORDS:
-        return NUMBER
-    if word[0].isupper():
-        return NAME
-    ending, kind = _ENDINGS.get(low[-1], ("", _OTHER))
-    return kind if len(low) > len(ending) + 2 and low.endswith(ending) else _OTHER
 
 
 _PIECE = re.compile(r"['’.,]|[^'’.,]+")
@@ -76,8 +50,8 @@ def _vectors(words: list[str]) -> NDArray[np.float32]:
 class Lexicon(dict[str, int]):
     """The words met so far by number, and by this number what they are.
 
-    `stems` are texts, empty for words that carry no content; `content` says of which they are not; `kinds` numbers in
-    `WORD_KINDS`; `vectors` the encoder's sums, float32 of shape (words, 128), in which common words are short, and
+    `stems` are texts, empty for words that carry no content; `content` says of which they are not, `numeric`
+    which are numbers; `vectors` the encoder's sums, float32 of shape (words, 128), in which common words are short, and
     `lengths` theirs. It forgets everything when it holds `_MOST_KNOWN` words: what is read keeps copies and no numbers.
     """
 
@@ -85,7 +59,7 @@ class Lexicon(dict[str, int]):
         super().__init__()
         self.stems: list[str] = []
         self._new: list[str] = []
-        self.kinds: NDArray[np.int64] = np.zeros(1024, dtype=np.int64)
+        self.numeric: NDArray[np.bool_] = np.zeros(1024, dtype=bool)
         self.content: NDArray[np.bool_] = np.zeros(1024, dtype=bool)
         self.vectors: NDArray[np.float32] = np.zeros((1024, _WIDTH), dtype=np.float32)
         self.lengths: NDArray[np.float32] = np.zeros(1024, dtype=np.float32)
@@ -99,7 +73,7 @@ class Lexicon(dict[str, int]):
         return number
 
     def numbers(self, words: list[str]) -> list[int]:
-        """Return the numbers of `words`. Their kinds and vectors are in the tables from now on."""
+        """Return the numbers of `words`. Their rows are in the tables from now on."""
         if len(self.stems) > _MOST_KNOWN:
             self.clear()
             self.stems, self._new, self._filled = [], [], 0
@@ -110,14 +84,14 @@ class Lexicon(dict[str, int]):
 
     def _learn(self) -> None:
         start, end = self._filled, len(self.stems)
-        if end > len(self.kinds):
-            room = max(end, 2 * len(self.kinds))
-            self.kinds, self.lengths = np.resize(self.kinds, room), np.resize(self.lengths, room)
+        if end > len(self.numeric):
+            room = max(end, 2 * len(self.numeric))
+            self.numeric, self.lengths = np.resize(self.numeric, room), np.resize(self.lengths, room)
             self.content = np.resize(self.content, room)
             grown = np.zeros((room, self.vectors.shape[1]), dtype=np.float32)
             grown[:start] = self.vectors[:start]
             self.vectors = grown
-        self.kinds[start:end] = list(map(kind_of, self._new))
+        self.numeric[start:end] = [word[0].isdigit() or word.lower() in NUMBER_WORDS for word in self._new]
         self.content[start:end] = list(map(bool, self.stems[start:]))
         new = self.vectors[start:end] = _vectors(self._new)
         self.lengths[start:end] = np.sqrt(np.maximum(np.einsum("ij,ij->i", new, new), 1e-12))

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from beam_generate.read_facts import NUMBER_WORDS, stem
-from beam_offline.judge.cues import ABSTAINS
+from beam_offline.judge.features import abstains as says_missing
 from beamlib.files import to_json
 
 _WORD = re.compile(r"\d[\d,]*(?:\.\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*")
@@ -79,7 +79,7 @@ def _cascade(variables: Mapping[str, str]) -> str:
 
 
 def _absence(variables: Mapping[str, str]) -> str:
-    abstains = any(pattern.search(variables["answer"]) for pattern in (ABSTAINS, _UNKNOWN))
+    abstains = says_missing(variables["answer"]) or _UNKNOWN.search(variables["answer"]) is not None
     return _passed(abstains, f"the answer {'abstains' if abstains else 'does not abstain'}")
 
 

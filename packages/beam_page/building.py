@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import pandas as pd
 from markupsafe import Markup
 
 from beam_claims.engine import audit, compact_value, status_counts
@@ -23,6 +24,7 @@ from beam_page.sections import field_section, sections_of, shown_section, top_fi
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
 from beamlib.report.long_frame import ability_label
+from beamlib.report.outcomes import OUTCOMES
 from beamlib.scoring.scores import AVERAGE
 from beamlib.text import money
 
@@ -150,12 +152,34 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "offline": any(arm.offline for arm in run.arms),
         "judged_offline": sorted({arm.series for arm in run.arms if arm.judged_offline and not arm.offline}),
         "judge_error": stated_error(),
+        "costs_rest_on": index["costs_rest_on"],
         "claimed": sorted({arm.series for arm in run.arms if arm.manifest and arm.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
+        "lost": list(_lost(run.folder, {series["id"] for series in index["series"]})),
         "chart": chart(sizes, [series["id"] for series in index["series"] if series["main"]], scores),
         "counts": {size: max((s[size][AVERAGE][4] for s in scores.values() if size in s), default=0) for size in sizes},
     }
+
+
+LOST: Mapping[str, str] = dict(
+    zip(OUTCOMES, ("right", "whole", "part", "none", "uncited", "oracle", "defective", "unscored"), strict=True)
+)
+"""Outcomes by the filter of the list of questions (`viewer/list.js`) that shows theirs."""
+
+
+def _lost(folder: Path, known: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield for each part of the run the shares of outcomes by arm, as notebook 06 saved them."""
+    for path in sorted(set(folder.glob("tables/*/table1_outcomes.csv")) - set(folder.glob("tables/all/*"))):
+        frame = pd.read_csv(path, comment="#")
+        average = frame[(frame["ability"] == AVERAGE) & frame["series"].isin(known)]
+        shares = average.pivot_table("mean", "series", "outcome", sort=False).reindex(columns=list(OUTCOMES))
+        rows = [
+            (series, [f"{share:.3f}" for share in own])
+            for series, own in zip(shares.index, shares.to_numpy(), strict=True)
+        ]
+        if rows:
+            yield {"part": path.parent.name, "columns": list(LOST.items()), "rows": rows}
 
 
 def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class ConversationCalls:
             try:
                 path = inside(run / "calls" / conversation.partition("-")[0].lower(), f"{conversation}.sqlite")
                 with CallStore(path, read_only=True) as store:
-                    for _, call in store.calls():
+                    for call in store.calls():
                         probe = _NUGGET.sub("", call.about)
                         probe = probe if probe in questions else wordings.get(call.about, "")
                         if probe:

@@ -205,6 +205,7 @@ def _gold(
     if erratum is not None:
         row["erratum"] = {
             "kind": erratum.kind,
+            "part": erratum.part,
             "defect": erratum.defect,
             "spoils": erratum.spoils_score,
             "messages": list(erratum.message_ids),

@@ -16,6 +16,7 @@ from beam_page.run_folder import RunFolder, main_arms
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.errors import UserError
 from beamlib.files import read_json, write_json
+from beamlib.llm.call_store import stated_costs
 from beamlib.places import from_root
 from beamlib.processes import as_they_end, process_pool
 from beamlib.report.long_frame import ability_label
@@ -128,6 +129,7 @@ def _index(run: RunFolder, parts: Sequence[ConversationData], numbers: Headlines
         "quantiles": numbers.quantiles,
         "commands": _replay_commands(run),
         "left_out": run.left_out,
+        "costs_rest_on": stated_costs(claimed=any(arm.manifest and arm.manifest.claimed for arm in run.arms)),
     }
 
 

@@ -207,6 +207,8 @@ def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
     own_arms = [stored for stored in arms if not stored.judged_again]
     for stored in own_arms or arms:
         arm = stored.arm
+        if arm is not None and arm.other_vectors:
+            continue
         if arm is None or arm.memory != base_memory():
             series.add(stored.series)
             continue

@@ -177,7 +177,7 @@ def _read(archive: Path, run: Path | None) -> ArchiveSummary:
             counts["files"] += 1
             if name.startswith(_CALLS):
                 lines = _lines(archive, name, body)
-                for _, call in lines if run is None else _agreeing(archive, lines, _place(run, name)):
+                for call in lines if run is None else _agreeing(archive, lines, _place(run, name)):
                     counts["calls"] += 1
                     counts["failures"] += call.text is None
                     counts["input_tokens"] += call.input_tokens
@@ -206,13 +206,12 @@ def _place(run: Path, name: str) -> Path:
 
 def _write_lines(store: Path, target: Path) -> Path:
     with CallStore(store, read_only=True) as calls, target.open("w", encoding="utf-8") as handle:
-        for key, call in calls.calls():
-            line = {"key": key, **call.values}
-            text = json.dumps(line, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+        for call in calls.calls():
+            text = json.dumps(call.values, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
             if len(text.encode()) > _LINE_LIMIT:  # twice the longest reply that is read since replies have a bound
                 raise UserError(
-                    f"{store}: the reply of step {call.step} under the key {key} is longer than an archive may hold "
-                    f"({_LINE_LIMIT:,} bytes); export another run, or record this one again into another folder."
+                    f"{store}: the reply of step {call.step} under the key {call.key} is longer than an archive may "
+                    f"hold ({_LINE_LIMIT:,} bytes); export another run, or record this one again into another folder."
                 )
             handle.write(text)
     return target
@@ -392,33 +391,31 @@ def _expect(unpacked: _Unpacked, name: str, size: int | None) -> int:
     return header.size
 
 
-def _lines(archive: Path, name: str, body: IO[bytes]) -> Iterator[tuple[str, StoredCall]]:
+def _lines(archive: Path, name: str, body: IO[bytes]) -> Iterator[StoredCall]:
     last = ""
     while line := body.readline(_LINE_LIMIT):
         try:
-            value = parse_json(line.decode())
-            key = value.pop("key")
-            call = StoredCall.model_validate_json(json.dumps(value), strict=True)
-            if not re.fullmatch(r"[0-9a-f]{64}", key) or key <= last:
+            call = StoredCall.model_validate_json(json.dumps(parse_json(line.decode())), strict=True)
+            if not re.fullmatch(r"[0-9a-f]{64}", call.key) or call.key <= last:
                 raise ValueError
-        except (ValueError, AttributeError, KeyError, TypeError):
+        except (ValueError, TypeError):
             raise _broken(archive, f"'{name}' holds a line that is no call, or not in its place") from None
-        last = key
-        yield key, call
+        last = call.key
+        yield call
 
 
-def _agreeing(archive: Path, lines: Iterator[tuple[str, StoredCall]], place: Path) -> Iterator[tuple[str, StoredCall]]:
+def _agreeing(archive: Path, lines: Iterator[StoredCall], place: Path) -> Iterator[StoredCall]:
     """Yield the calls of an archive's file; a call whose stored reply differs raises `UserError`."""
     with CallStore(place, read_only=True) as held:
-        for key, call in lines:
-            mine = held.get(key)
+        for call in lines:
+            mine = held.get(call.key)
             final = mine is not None and not mine.transient and not call.transient
             if mine is not None and final and (mine.text, mine.outcome) != (call.text, call.outcome):
                 raise UserError(
-                    f"{archive}: conversation {call.conversation} has another reply under the key {key} than {place} "
-                    "holds; import into another folder."
+                    f"{archive}: conversation {call.conversation} has another reply under the key {call.key} than "
+                    f"{place} holds; import into another folder."
                 )
-            yield key, call
+            yield call
 
 
 @contextmanager

@@ -325,7 +325,8 @@ def _bases(stored: Sequence[Stored], options: AssemblyOptions, run: Path) -> dic
             [arm for arm in arms if arm.memory == baseline_memory()],
             [arm for arm in arms if arm.without is not None],
         )
-        settings = {(arm.retriever, arm.k) for arm in rag or partial or complete}
+        plain = [arm for arm in complete if not arm.other_vectors]
+        settings = {(arm.retriever, arm.k) for arm in rag or partial or plain}
         if len(settings) > 1:
             raise UserError(f"{run / part}: several LIGHTs can be the base of its tables: {names}; name one by --base.")
         retriever, k = settings.pop() if settings else (None, None)
@@ -361,6 +362,8 @@ def _all_columns(stored: Sequence[Stored], bases: Mapping[str, Arm]) -> Iterator
 
 def _method(arm: Arm, base: Arm) -> str:
     """Return the column of Table 1 for an arm, empty for none."""
+    if arm.other_vectors:
+        return ""
     if arm.memory == base_memory() and arm != base:
         return ""
     if arm.memory == baseline_memory() and (arm.retriever, arm.k) != (base.retriever, base.k):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from beam_run.ending import conclude
+from beam_run.facts import facts
 from beam_run.measuring import evidence, measure
 from beam_run.plugins import register_packages
 from beamlib.commands.options import (
@@ -262,8 +263,8 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Score the stored judgements of RUN by a protocol, arms by abilities; no call is made."""
+    from beamlib.report.printed import print_by_ability
     from beamlib.report.results import score_folders
-    from beamlib.report.table import print_by_ability
 
     rows = score_folders(run, protocol, as_is=as_is)
     print_by_ability(rows, "mean", ("size", "arm"), long=long, as_csv=as_csv, as_json=as_json)
@@ -287,6 +288,9 @@ def frames(
     opened = beamlib.open_run(run, data or "", memorycode=memorycode or "", meme=meme or "")
     for file in opened.write(out):
         print(f"wrote {file}")
+
+
+app.command(rich_help_panel=RESULTS)(facts)
 
 
 @data_app.command("download")

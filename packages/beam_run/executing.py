@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from beamlib.errors import UserError
-from beamlib.files import make_folder, read_json, read_yaml, temporary_folder, write_json, write_text
+from beamlib.files import make_folder, read_json, read_settings, temporary_folder, write_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.params import BASE, SETTINGS, Preset, RunParameters, check_names, load_parameters, usual_parameters
 from beamlib.places import NOTEBOOKS, PARAMS, ROOT
@@ -22,7 +22,9 @@ PAPER_NOTEBOOKS = ("00_paper",)
 
 GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
 MAIN_NOTEBOOK = "06_main_results"
-EVALUATION = ("05_memory", MAIN_NOTEBOOK, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
+EVALUATION = (
+    "05_memory", MAIN_NOTEBOOK, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation", "14_vectors_and_readagent",
+)  # fmt: skip
 SUITE_NOTEBOOKS = ("10_memorycode", "11_meme")
 """Notebooks on other benchmarks, once per run."""
 
@@ -48,7 +50,7 @@ _PAGE = """{% extends 'lab/index.html.j2' %}
 
 def _names(path: Path) -> set[str]:
     """Return the top-level names of a YAML file, none if it is no mapping."""
-    values = read_yaml(path)
+    values = read_settings(path)[1]
     return set(values) if isinstance(values, dict) else set()
 
 

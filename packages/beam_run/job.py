@@ -159,7 +159,7 @@ def plan(job: MainJob, place: Path) -> RunPlan:
     for run in runs:  # an encoder that cannot be had should show before anything is done
         for arm in arms_of(run, experiments(run)):
             if arm.retriever:
-                Encoders(run.retrieval.encoder, run.retrieval.splade).used(arm.retriever)
+                Encoders(arm.encoder or run.retrieval.encoder, run.retrieval.splade).used(arm.retriever)
     suites = [
         suite_of_run(
             name,

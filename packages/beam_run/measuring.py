@@ -39,13 +39,16 @@ def evidence(
 ) -> None:
     """Print evidence recall, the share of the cited messages that a context shows whole: no model answers or judges.
 
-    LIGHT's keys are the offline stand-in's, which is not a language model.
+    `average` is the mean over abilities, as in every table and figure. LIGHT's keys are the offline stand-in's, which
+    is not a language model.
     """
     from beamlib.commands.measuring import evidence_rows
     from beamlib.data.conversations import SIZES
     from beamlib.data.sources import find_conversations, parse_size
-    from beamlib.report.table import print_by_ability
-    from beamlib.scoring.measured import average_recall, read_measurements
+    from beamlib.report.printed import print_by_ability
+    from beamlib.report.series import series_named
+    from beamlib.scoring.average_recall import average_recall
+    from beamlib.scoring.measured import read_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or list(SIZES)
     arms, retrievers, ks = listed(arm), listed(retriever), listed_numbers(k, "--k")
@@ -58,6 +61,8 @@ def evidence(
             data, [tier for tier in sizes if size or tier in present], arms, retrievers, ks, skip_broken=skip_broken
         )
     names = ("size", "arm", "retriever", "k")
+    if not (as_csv or as_json):
+        rows = [row | {"arm": series_named(row["arm"]).label} for row in rows if long or row["ability"] != "all"]
     print_by_ability(rows, "recall", names, long=long, as_csv=as_csv, as_json=as_json)
 
 
@@ -101,9 +106,9 @@ def measure(
 
 
 def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
-    from beamlib.commands.measuring import MEASURED_CODE, measure_all
+    from beamlib.commands.measuring import MEASURED_CODE, differences, measure_all
     from beamlib.files import code_hash
-    from beamlib.scoring.measured import differences, read_measurements
+    from beamlib.scoring.measured import read_measurements
 
     header, stated = read_measurements(path)
     by_id = {measurement.id: measurement for measurement in stated}

@@ -13,6 +13,7 @@ from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.beam_records import Evaluation
 from beamlib.files import make_folder, sha256, to_json
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import OF_GENERATION
 from beamlib.places import ROOT
@@ -92,6 +93,7 @@ def _with_effect(run: Run) -> dict[str, Any]:
     values = {name: value for name, value in run.given.flat().items() if name not in _WITHOUT_EFFECT}
     values["models"] = run.models_file.model_dump(mode="json") if run.models_file else ""
     values["prompts"] = run.prompt_files.hashes(run.prompt_files.overridden)
+    values["authors"] = load_models(Path(run.generation.authors)).model_dump(mode="json") if values["authors"] else ""
     return values | ({"data": ""} if run.data == run.generated.as_posix() else {})
 
 

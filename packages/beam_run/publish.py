@@ -12,11 +12,11 @@ import yaml
 
 from beam_memories.transformer import HUB_NAME, HUB_OFFLINE
 from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
+from beam_run.verified_calls import Verification, refuse_missing, verify_calls, watch
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import (
-    CLAIMED,
     FROM_ARCHIVE,
     RECORDS,
     Manifest,
@@ -35,7 +35,6 @@ from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.llm.replay_log import Verification, refuse_missing, verify_calls, watch
 from beamlib.memory.declared import named_memories
 from beamlib.params import parse_parameters
 from beamlib.run import Run
@@ -114,14 +113,14 @@ def _checked_records(run: Path, parts: Sequence[Path]) -> str:
         manifest = read_manifest(arm)
         if manifest.imported is not None or manifest.claimed:
             continue
-        stores = run / "calls" / manifest.size.lower()
+        answers = {answer.probe_id: answer.text for answer in read_answers(arm)}
         for conversation in manifest.conversations:
-            with CallStore(stores / f"{conversation}.sqlite", read_only=True) as store:
-                replies = [(call.role.partition(":")[0], call.text) for _, call in store.calls() if call.text]
-            texts = {role: "\0".join(text for own, text in replies if own == role) for role in ("reader", "judge")}
-            for role, name, text in _modelled(arm, manifest, conversation):
+            replies = _replies_by_probe(run / "calls" / manifest.size.lower() / f"{conversation}.sqlite")
+            for role, probe, name, text in _modelled(arm, manifest, conversation):
                 checked += 1
-                if text not in texts[role]:
+                # Equal requests are one call, stored for the question that came first: its answer is the same.
+                probes = (other for other, answer in answers.items() if other == probe or answer == answers.get(probe))
+                if not any(text in reply for other in probes for reply in replies.get((role, other), ())):
                     missing.append(f"{arm.name}, {name}")
     if missing:
         more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
@@ -134,18 +133,30 @@ def _checked_records(run: Path, parts: Sequence[Path]) -> str:
     return f"stored calls compared with {checked:,} answers and verdicts only; --data FOLDER replays everything"
 
 
-def _modelled(arm: Path, manifest: Manifest, conversation: str) -> Iterator[tuple[str, str, str]]:
-    """Yield role, name and text of a conversation's records that are a model's replies."""
+def _replies_by_probe(store: Path) -> dict[tuple[str, str], list[str]]:
+    """Return the texts of a store's calls by role and by the question that they concern."""
+    replies: dict[tuple[str, str], list[str]] = {}
+    with CallStore(store, read_only=True) as calls:
+        for call in calls.calls():
+            if call.text:
+                probe = call.about.partition(" nugget ")[0]
+                replies.setdefault((call.role.partition(":")[0], probe), []).append(call.text)
+    return replies
+
+
+def _modelled(arm: Path, manifest: Manifest, conversation: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield role, question, name and text of a conversation's records that are a model's replies."""
     if manifest.reader != OFFLINE_NAME:
         for answer in read_answers(arm):
             if answer.conversation_id == conversation and answer.text is not None:
-                yield "reader", f"the answer to {answer.probe_id}", answer.text
+                yield "reader", answer.probe_id, f"the answer to {answer.probe_id}", answer.text
     if manifest.judge != OFFLINE_NAME:
         for judgement in read_judgements(arm):
             if judgement.conversation_id == conversation:
                 for number, verdict in enumerate(judgement.verdicts, start=1):
                     if verdict.reply and verdict.score is not None:
-                        yield "judge", f"nugget {number} of {judgement.probe_id}", verdict.reply
+                        probe = judgement.probe_id
+                        yield "judge", probe, f"nugget {number} of {probe}", verdict.reply
 
 
 def verify(archive: Path, data: Path | None) -> str:
@@ -270,8 +281,20 @@ def _replayed(part: Path, replay: Path, data: Path, stores: Sequence[Path]) -> I
     line = "; ".join([line, *(f"{count} not replayed: {reason}" for reason, count in others.items())])
     claims = [f"hashes of the prompts {', '.join(sorted(changed))}, other than this version's"] if changed else []
     claims += [*_claims(published, replayable, calls.used), *_claims_of_models(part, calls.used)]
+    claims.append(f"{PARAMETERS}: its {', '.join(_unverified_parameters(part, replayable.values()))}")
     yield line
     yield f"{part.name}: claimed, not checked: {'; '.join(claims)}"
+
+
+def _unverified_parameters(part: Path, replayed: Collection[Manifest]) -> list[str]:
+    """List the parameters of a part that no replayed method was computed with."""
+    verified = [recorded_parameters(manifest) for manifest in replayed]
+    kept = kept_values(part / PARAMETERS) or {}
+    return sorted(
+        name
+        for name, value in kept.items()
+        if not any(name in recorded and to_json(recorded[name]) == to_json(value) for recorded in verified)
+    )
 
 
 def _changed_prompts(published: Manifest, again: Manifest, folder: Path, steps: Collection[str]) -> set[str]:
@@ -298,13 +321,11 @@ def _claims_of_calls(calls: Verification) -> str:
         f"{count:,} calls of {model} that nothing replayed asked for" for model, count in sorted(calls.surplus.items())
     ]
     claims += [f"what {len(calls.contradicted):,} calls are about"] if calls.contradicted else []
+    claims += [
+        f"{count:,} requests to {model} that were sent otherwise than the run states: a refused field was left out"
+        for model, count in sorted(calls.altered.items())
+    ]
     return f"calls: claimed, not checked: {'; '.join(claims)}"
-
-
-_IN_REQUESTS = frozenset(
-    {"model", "base_url", "temperature", "seed", "max_output_tokens", "limit_field", "omit", "extra", "chat_turns"}
-)
-"""Fields of an endpoint on which the key of every call rests."""
 
 
 def _claims_of_models(part: Path, used: Collection[tuple[str, str, str]]) -> Iterator[str]:
@@ -318,21 +339,28 @@ def _claims_of_models(part: Path, used: Collection[tuple[str, str, str]]) -> Ite
             continue
         prices = (endpoint.input_price, endpoint.cached_input_price, endpoint.output_price)
         stated = "/".join("unknown" if price is None else f"${price:g}" for price in prices)
-        others = [name for name in type(endpoint).model_fields if name not in (*_IN_REQUESTS, *_PRICES, "methods")]
+        others = [name for name in unverified(type(endpoint)) if name not in _PRICES]
         whose = f"{role} {endpoint.model}"
         yield f"{MODELS}: prices {stated} (input, cached, output) of {whose}, and its {', '.join(others)}"
 
 
 _PRICES = ("input_price", "cached_input_price", "output_price")
+_PARTLY_VERIFIED = {
+    "settings": "settings that change no call and no answer",
+    "prompts": "prompts that no call is of",
+}
+_SHOWN = 48
+"""The longest value of a manifest's field that is repeated in the list of claims."""
 
 
 def _claims(
     published: Mapping[Path, Manifest], replayed: Mapping[Path, Manifest], used: Collection[tuple[str, str, str]]
 ) -> Iterator[str]:
     """Yield what a part's manifests say and no replay has shown."""
-    for name in ("commit", "package_version"):
-        yield f"{CLAIMED[name]} {' | '.join(dict.fromkeys(str(getattr(one, name)) for one in published.values()))}"
-    yield from (CLAIMED[name] for name in ("settings", "prompts"))
+    for name in unverified(type(next(iter(published.values())))):
+        values = dict.fromkeys(str(getattr(manifest, name)) for manifest in published.values())
+        shown = " | ".join(values) if max(map(len, values)) <= _SHOWN else "of each method"
+        yield _PARTLY_VERIFIED.get(name, f"the {name} {shown}")
     stated = {(role, facts["model"]) for one in replayed.values() for role, facts in one.models.items()}
     for role, model in sorted(stated - {(role, model) for role, model, _ in used}):
         if model != OFFLINE_NAME:

@@ -6,11 +6,17 @@ parameter and part of the run folder have one name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import html
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from IPython.display import HTML, display
+from IPython.utils.capture import capture_output
 
 from beamlib.commands.costs import Estimate
 from beamlib.commands.estimate import estimate_plan
@@ -158,6 +164,35 @@ def announce(work: Workspace, name: str) -> None:
     for _, _, estimated in Suite(name, [work.parameters], {}).estimates():
         print(estimated.render())
     work.say_unconfirmed()
+
+
+@contextmanager
+def folded(by_stand_in: bool, what: str) -> Iterator[None]:
+    """Fold what a cell displays and prints, in small, where the stand-in made it: it says nothing about any model.
+
+    Args:
+        what: What is folded; the line that stays has its first sentence, up to a semicolon.
+    """
+    if not by_stand_in:
+        yield
+        return
+    with capture_output() as shown:
+        yield
+    printed = [f"<pre>{html.escape(shown.stdout)}</pre>"] if shown.stdout else []
+    parts = [*printed, *(_small(output.data) for output in shown.outputs)]
+    title = what.partition(";")[0].partition(". ")[0].rstrip(".")
+    summary = f"<summary>{html.escape(title)}, by the {OFFLINE_NAME}</summary>"
+    display(HTML(f"<details>{summary}{''.join(parts)}</details>"))  # type: ignore[no-untyped-call]
+
+
+def _small(data: Mapping[str, Any]) -> str:
+    """Return what a cell displayed as HTML: pictures at a third of the page's width, other things as they are."""
+    if picture := data.get("image/png"):
+        encoded = picture if isinstance(picture, str) else b64encode(picture).decode()
+        return f'<img width="320" src="data:image/png;base64,{html.escape(encoded.strip())}">'
+    if "text/html" in data:
+        return str(data["text/html"])
+    return f"<p>{html.escape(str(data.get('text/plain', '')))}</p>"
 
 
 def recording_command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:

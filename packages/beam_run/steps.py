@@ -39,6 +39,7 @@ from beamlib.evaluate.run import evaluation_of
 from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import refuse_unscored
 from beamlib.files import temporary_folder
+from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters
@@ -49,6 +50,8 @@ from beamlib.scoring.scores import score_run, unscored_reasons
 from beamlib.text import count
 
 CHECK = "check"
+AUTHORS = "authors"
+"""The parameter, and the folder of a run that keeps the models file of those who write its conversations."""
 
 
 def run(job: MainJob, step: str = "") -> None:
@@ -110,7 +113,7 @@ def conversations(job: MainJob, planned: RunPlan) -> None:
         console.print(f"  conversations of {planned.runs[0].data}: none is written")
         return
     if planned.authors:
-        planned.authors.save(planned.folder / "authors")
+        planned.authors.save(planned.folder / AUTHORS)
     started = time.monotonic()
     new, all_of_them = planned.generation.make()
     took = f"{time.monotonic() - started:.0f} s"
@@ -181,8 +184,10 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
     work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER_NOTEBOOKS]
     work += [(name, _shown(published), folder / FIELD_PART) for name in FIELD_NOTEBOOKS]
+    authors = planned.folder / AUTHORS / MODELS
+    written = {AUTHORS: str(authors)} if planned.authors and authors.exists() else {}
     work += [
-        (name, _shown(run.given.model_copy(update=kept_files(run, run.path()))), folder / run.part)
+        (name, _shown(run.given.model_copy(update=kept_files(run, run.path()) | written)), folder / run.part)
         for run in planned.runs
         for name in names
     ]

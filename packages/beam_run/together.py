@@ -19,7 +19,7 @@ from beamlib.commands.options import check_run_name
 from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.places import ROOT, RUNS, from_root
-from beamlib.report.table import print_rows
+from beamlib.report.printed import print_rows
 from beamlib.report.tables import NOTHING, with_interval
 from beamlib.run import PUBLISHED
 

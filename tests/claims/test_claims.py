@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit, markdown, render_claims, status_counts
+from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit, markdown, render_claims, select, status_counts
 from beam_claims.values import STATUSES, Interval, figures, verdict
+from beam_claims.versions import versions_page
 from beamlib.data import published
 from beamlib.errors import UserError
 
@@ -116,6 +118,11 @@ def test_what_the_published_version_changed(results: list[ClaimResult]) -> None:
         published.table("table11", "v1")
 
 
+def test_the_page_of_both_versions_is_the_one_that_the_command_writes(repo_root: Path) -> None:
+    page = (repo_root / "docs/paper-versions.md").read_text("utf-8")
+    assert page == versions_page() and page.count("| table") == 1 + 59
+
+
 def test_a_mark_off_the_best_value_is_named() -> None:
     marks = published.table("bold_marks")
     place = (marks["table"] == "table1") & (marks["length"] == "1M") & (marks["ability"] == "Summarization")
@@ -206,3 +213,20 @@ def test_shown_in_full(results: list[ClaimResult]) -> None:
     assert "[9.78, 9.21]" in text  # brackets are content, not markup
     assert [line.split(" | ")[0] for line in lines if line.startswith("| beam")] == [f"| {name}" for name in NAMES]
     assert set(STATUSES) == {result.status for result in results}
+
+
+def test_claims_are_chosen_by_table_section_and_status(results: list[ClaimResult]) -> None:
+    assert select(results) == results
+    differing = select(results, status="differs")
+    assert {claim.status for claim in differing} == {"differs"} and len(differing) < len(results)
+    on_table = select(results, table="9")
+    assert on_table and all(re.search(r"\b9\b|to 1\d", f"{claim.source} {claim.claim}") for claim in on_table)
+    in_section = select(results, section="4.2", status="holds")
+    assert in_section and all("4.2" in claim.section for claim in in_section)
+    for wrong in ({"status": "maybe"}, {"table": "99"}):
+        with pytest.raises(UserError, match="--status"):
+            select(results, **wrong)
+
+
+def test_claims_fit_eighty_columns(results: list[ClaimResult]) -> None:
+    assert max(map(len, render_claims(results).splitlines()[:-1])) <= 80

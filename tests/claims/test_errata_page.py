@@ -59,7 +59,7 @@ def test_ranks_under_every_protocol() -> None:
 def test_published_verdicts_with_and_without(tmp_path: Path) -> None:
     entries = load_errata().entries
     spoilt = next(entry.question_id for entry in entries if entry.spoils_score)
-    misled = next(entry.question_id for entry in entries if entry.kind == "answer" and not entry.spoils_score)
+    misled = next(entry.question_id for entry in entries if entry.part == "answer" and not entry.spoils_score)
     rows = ["source,run,tier,probe,kind,published"]
     for source, kind in (("a", "nuggets"), ("b", "votes")):
         rows += [f"{source},one,100K,{spoilt},{kind},0"] * 2  # a row per nugget

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from beam_claims.contrasts import ABOVE_ZERO, Bounds, Estimate, holm, power
 from beam_claims.engine import BEAM_CLAIMS
-from beam_claims.reproducing import ClaimReproduction, ComparisonResult, Reproduction, render, reproduce
-from beam_claims.statements import comparisons
+from beam_claims.reproducing import ClaimReproduction, ComparisonResult, Reproduction, RunArms, render, reproduce
+from beam_claims.statements import Series, comparisons
 from beam_run.cli import app
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
@@ -137,7 +137,40 @@ def test_a_compound_claim_needs_all_its_parts(template: Manifest, tmp_path: Path
     assert "--sizes 1m" in missing and len(missing) == 7
     assert claim_of(found, "beam-042").comparisons[0].why == "--sizes 1m --backbones Qwen2.5-32B-AWQ"
     assert "--set retrievers=[splade,dense]" in claim_of(found, "beam-119").comparisons[0].why
-    assert claim_of(found, "beam-124").comparisons[0].why == "this version has no memory ReadAgent"
+    assert claim_of(found, "beam-124").comparisons[0].why == "--sizes 100k --memory readagent"
+
+
+def test_arms_by_other_encoders_indexes_and_memories_are_those_of_tables_11_to_13(
+    template: Manifest, tmp_path: Path
+) -> None:
+    for number, (arm, mean) in enumerate(
+        (
+            (LIGHT, 0.50), (RAG, 0.40),
+            (RAG.model_copy(update={"encoder": "bge-small"}), 0.41),
+            (RAG.model_copy(update={"encoder": "bge-large"}), 0.42),
+            (LIGHT.model_copy(update={"encoder": "bge-small"}), 0.52),
+            (LIGHT.model_copy(update={"encoder": "bge-large"}), 0.56),
+            (LIGHT.model_copy(update={"retriever": "dense"}), 0.47),
+            (LIGHT.model_copy(update={"retriever": "dense", "faiss_index": "hnsw"}), 0.46),
+            (Arm(memory="readagent"), 0.30),
+        )
+    ):  # fmt: skip
+        noise = np.random.default_rng(number).normal(0, 0.01, 35)
+        write_arm(tmp_path, template, arm, list(mean + noise - noise.mean()), contexts=number)
+    found = reproduce(tmp_path, "nugget-mean")
+    values = {part.label: part.value for claim in found.claims for part in claim.comparisons if part.value is not None}
+    expected = {
+        "500K: LIGHT less RAG": 0.10,
+        "500K: LIGHT less RAG (bge-small)": 0.11,
+        "500K: LIGHT less RAG (bge-large)": 0.14,
+        "500K: what bge-large adds to LIGHT less what it adds to RAG": 0.03,
+        "500K: LIGHT less ReadAgent": 0.20,
+    }
+    assert {label: values.get(label) for label in expected} == pytest.approx(expected, abs=1e-3)
+    arms = RunArms(tmp_path, "nugget-mean")
+    for index, name in (("flat", "light-dense-k5"), ("hnsw", "light-dense-k5-hnsw")):
+        arm = arms.of("500K", Series(backbone="scripted-reader", faiss_index=index))
+        assert arm is not None and arm.arm.name == name
 
 
 def test_identical_contexts_are_no_comparison(template: Manifest, tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from beam_field.readings import report_readings
 from beamlib.data.conversations import Treatment
 from beamlib.data.errata import Erratum, load_errata
 from beamlib.data.loading import Loaded, load
+from beamlib.data.readings import assess, load_readings
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.files import sha256
 from fixtures_release import WORLDS, questions_of
+from fixtures_wording import runs, texts
 
 ENTRIES = load_errata().entries
 
@@ -112,9 +115,32 @@ def test_each_entry_names_real_messages(beam_data: Path) -> None:
 
 
 def test_wrong_citations_spoil_no_score() -> None:
-    entry = next(entry for entry in ENTRIES if entry.kind == "evidence").model_dump()
+    entry = next(entry for entry in ENTRIES if entry.part == "evidence").model_dump()
     with pytest.raises(ValueError, match="wrong citations alone"):
-        Erratum.model_validate({**entry, "spoils_score": True})
+        Erratum.model_validate({**entry, "threshold": "strict"})
+    with pytest.raises(ValueError, match="go together"):
+        Erratum.model_validate({**entry, "kind": "count"})
+    with pytest.raises(ValueError, match="only a rubric that is wrong beyond doubt"):
+        Erratum.model_validate({**entry, "corrected": ("The answer states: 5",)})
+
+
+def test_the_readings_set_the_thresholds_of_100k() -> None:
+    """What is spoiled beyond doubt is listed with a reason; what is listed reaches the threshold of its readings."""
+    read = {found.question: found.threshold for found in assess(load_readings())}
+    listed = {entry.question_id: entry for entry in ENTRIES if entry.question_id in read}
+    assert {name for name, threshold in read.items() if threshold == "beyond doubt"} <= listed.keys()
+    for name, entry in listed.items():
+        assert entry.threshold == (None if entry.part == "evidence" else read[name]), name
+
+
+def test_how_much_was_read_is_what_the_readings_say() -> None:
+    shares = [share for share in report_readings(load_readings()).shares if share.ability == "all"]
+    for reading in load_errata().readings:
+        own = {share.threshold: share for share in shares if share.tier == reading.tier}
+        for threshold, values in reading.spoiling.items() if own else ():
+            share = own[threshold]
+            expected = (share.spoiled, share.share, share.low, share.high)
+            assert values == pytest.approx(expected, abs=5.1e-4) and reading.chats == share.conversations
 
 
 @pytest.mark.parametrize(("question", "message", "pattern", "there"), SAID)
@@ -156,6 +182,39 @@ def test_flag_lists_and_drop_removes(beam_data: Path) -> None:
     # Those that only cite the wrong messages stay: what they ask and expect still counts.
     assert [p.id for p in dropped.probes] == [p.id for p in flagged.probes if p.id not in spoilt]
     assert set(dropped.gold) == {p.id for p in dropped.probes}
+
+
+def test_strict_leaves_out_what_the_readings_doubt_too(beam_data: Path) -> None:
+    real(beam_data, "100K-1")
+    source = next(s for s in find_conversations(beam_data) if s.id == "100K-1")
+    doubted = {found.question for found in assess(load_readings()) if found.threshold}
+    every, dropped, strict = (load(source, Treatment(errata=mode)) for mode in ("none", "drop", "strict"))
+    assert [p.id for p in strict.probes] == [p.id for p in every.probes if p.id not in doubted]
+    assert set(strict.gold) < set(dropped.gold) < set(every.gold)
+
+
+@pytest.mark.parametrize("conversation", ["100K-10", "100K-18", "500K-1"])
+def test_correct_judges_by_the_rubric_that_the_chat_determines(conversation: str, beam_data: Path) -> None:
+    published = real(beam_data, conversation)
+    source = next(s for s in find_conversations(beam_data) if s.id == conversation)
+    corrected = load(source, Treatment(errata="correct"))
+    own = {e.question_id: e for e in ENTRIES if conversation_of(e.question_id) == conversation and e.spoils_score}
+    assert {p.id for p in corrected.probes} == {
+        p.id for p in published.probes if p.id not in own or own[p.id].corrected
+    }
+    changed = {name for name in corrected.gold if corrected.gold[name] != published.gold[name]}
+    assert changed == {name for name, entry in own.items() if entry.corrected} != set()
+    for name in changed:
+        assert corrected.gold[name].rubric == own[name].corrected
+        assert corrected.gold[name].reference == published.gold[name].reference
+
+
+def test_corrected_rubrics_are_in_words_of_ours(beam_data: Path) -> None:
+    ours = {run: e.question_id for e in ENTRIES for text in (e.defect, *e.corrected) for run in runs(text)}
+    for path in beam_data.glob("*/*/**/*.json"):
+        said = texts(json.loads(path.read_text(encoding="utf-8")))
+        shown = [(ours[run], " ".join(run)) for text in said for run in runs(text) if run in ours]
+        assert not shown, f"{path}: repeated by the errata: {shown[:3]}"
 
 
 def test_an_erratum_speaks_of_its_own_question_only(tiny_release: Path) -> None:

@@ -6,22 +6,20 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from beam_claims.readings import FINDS, report_readings
+from beam_field.readings import FINDS, report_readings
 from beamlib.data.readings import READINGS_FILE, QuestionReading, assess, load_readings
 from beamlib.errors import UserError
 from beamlib.files import sha256
 from beamlib.scoring.intervals import mean_interval
+from fixtures_wording import runs, texts
 
 READINGS = load_readings()
-MOST_WORDS = 6
-"""The longest run of words that a reason may share with the data: names, figures and dates, but no sentence."""
 
 
 def reading(question: str = "100K-1-q00", reader: str = "A", verdict: str = "right", **fields: Any) -> QuestionReading:
@@ -33,29 +31,16 @@ def reading(question: str = "100K-1-q00", reader: str = "A", verdict: str = "rig
     return QuestionReading.model_validate(values | fields)
 
 
-def test_two_readers_read_every_question_of_100k(shared: Path) -> None:
+def test_two_readers_read_every_question_of_100k_and_of_three_chats_of_1m(shared: Path) -> None:
     readers = Counter(own.reader for own in READINGS if own.selection == "census")
-    assert readers == {"A": 400, "B": 400}
+    assert readers == {"A": 400, "B": 400, "D": 60, "E": 60}
+    assert {own.reader for own in READINGS if own.protocol == "informed"} == {"R"}
     for own in READINGS:
         tier, number, position = re.fullmatch(r"(\w+)-(\d+)-q(\d\d)", own.question).groups()  # type: ignore[union-attr]
         path = shared / "data/beam_questions" / tier / number / "probing_questions/probing_questions.json"
         asked = [(ability, raw) for ability, items in json.loads(path.read_text()).items() for raw in items]
         ability, raw = asked[int(position)]
         assert (own.ability, own.question_sha256) == (ability, sha256(raw["question"])), own.question
-
-
-def runs(text: str) -> Iterator[tuple[str, ...]]:
-    """Yield every run of `MOST_WORDS` + 1 words."""
-    words = re.findall(r"[a-z0-9']+", text.lower().replace("’", "'"))
-    return zip(*(words[first:] for first in range(MOST_WORDS + 1)), strict=False)
-
-
-def texts(value: object) -> Iterator[str]:
-    """Yield every text within a JSON value."""
-    if isinstance(value, str):
-        yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from texts(inner)
 
 
 def test_no_text_of_the_data_is_repeated(beam_data: Path) -> None:
@@ -130,14 +115,19 @@ def test_one_conversation_has_no_interval_and_equal_verdicts_no_kappa() -> None:
 
 def test_what_is_published() -> None:
     report = report_readings(READINGS)
-    assert {one.finding: (one.questions, round(one.kappa or 0, 3)) for one in report.agreement} == {
-        "spoiled": (400, 0.937),
-        "spoiled, not several": (400, 0.918),
-        "spoiled or doubtful": (400, 0.903),
+    agreement = {(*one.readers, one.finding): (one.questions, round(one.kappa or 0, 3)) for one in report.agreement}
+    assert agreement == {
+        ("A", "B", "spoiled"): (400, 0.937),
+        ("A", "B", "spoiled, not several"): (400, 0.918),
+        ("A", "B", "spoiled or doubtful"): (400, 0.903),
+        ("D", "E", "spoiled"): (60, 0.879),
+        ("D", "E", "spoiled, not several"): (60, 0.848),
+        ("D", "E", "spoiled or doubtful"): (60, 0.93),
     }
     for threshold in ("beyond doubt", "strict"):
-        own = [one for one in report.shares if one.threshold == threshold]
-        assert own[0].questions == 400 and own[0].spoiled == sum(one.spoiled for one in own[1:])
+        for tier, questions in (("100K", 400), ("1M", 60)):
+            own = [one for one in report.shares if (one.threshold, one.tier) == (threshold, tier)]
+            assert own[0].questions == questions and own[0].spoiled == sum(one.spoiled for one in own[1:])
 
 
 def test_kappa_by_hand() -> None:

@@ -280,6 +280,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_killed_run_resumes_and_pays_no_call_twice(name: str, tmp_path: Path, repo_root: Path) -> None:
     case, lanes = CASES[name], 2

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from published_results import mem0
 
-from beam_field import comparing, field_tables
+from beam_field import comparing, defective, field_tables
 from beam_field.comparing import FieldSystem, field_systems, imported_runs
 from beam_field.importing import read_runs, write_runs
 from beam_field.judging_again import JudgeOptions, judge_again
+from beamlib.data.errata import load_errata
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 
@@ -95,7 +96,7 @@ def test_answers_by_tier(systems: list[FieldSystem], cognee: FieldSystem) -> Non
     text = "\n".join(field_tables.tier_answer([*systems, renamed(cognee, "cognee B")], "10M"))
     assert "cognee against cognee B: one conversation, no test." in text
     both = [cognee, renamed(cognee, "cognee", reader="reader-2")]  # two readers are two rows
-    for build in (field_tables.abilities_table, field_tables.errata_table):
+    for build in (field_tables.abilities_table, defective.errata_table):
         assert list(build(both).cells["reader"]) == ["gpt-5", "reader-2"]
     assert "answered by gpt-5 or reader-2" in "\n".join(field_tables.tier_answer(both, "10M"))
 
@@ -139,9 +140,10 @@ def test_the_picture_has_every_score_and_hollow_marks_where_one_cannot_check(sys
 
 
 def test_errata_leave_out_the_questions_that_a_defect_spoils(systems: list[FieldSystem]) -> None:
-    frame = comparing.errata_changes(systems).set_index(["system", "tier"])
+    frame = defective.defect_effects(systems).set_index(["system", "tier"])
     assert (frame["dropped"] <= frame["n"]).all()
-    assert frame.loc[("cognee", "100K"), "dropped"] == 2
+    spoilt = [own for own in load_errata().entries if own.question_id.startswith("100K-2-") and own.spoils_score]
+    assert frame.loc[("cognee", "100K"), "dropped"] == len(spoilt) == 4
     assert frame.loc[("cognee", "100K"), "change"] > 0
 
 
@@ -156,8 +158,34 @@ def test_an_imported_run_and_a_second_judge_are_shown_beside_the_shipped_ones(tm
     assert [entry.name for entry in own] == [own[0].name, own[1].name] * 2  # two budgets of context are two systems
     assert own[0].name != own[1].name
     assert comparing.reproduced_averages(systems).equals(comparing.reproduced_averages(field_systems()))
-    for build in (field_tables.abilities_table, field_tables.errata_table, field_tables.pairs_table):
+    for build in (field_tables.abilities_table, defective.errata_table, field_tables.pairs_table):
         build(systems)  # two judges of one system are two rows
     assert len(field_tables.scores_table(comparing.field_frame(systems)).cells) == len(systems)
     assert "\n".join(field_tables.tier_answer(systems, "1M")).count("Judged by") == 4
     field_tables.score_effects(systems)
+
+
+def test_scores_on_spoiled_questions_beside_those_that_are_expected(systems: list[FieldSystem]) -> None:
+    frame = defective.defect_effects(systems).set_index(["tier", "system"])
+    spoilt = {entry.question_id for entry in load_errata().entries if entry.spoils_score}
+    for system in systems:
+        row, scores = frame.loc[(system.source.tier, system.name)], system.scores().dropna(subset=["score"])
+        lost = scores[scores["probe_id"].isin(spoilt)]
+        assert row["dropped"] == len(lost) and row["rank"] >= 1
+        if len(lost):
+            assert row["spoiled"] == pytest.approx(lost["score"].mean())
+    mem0 = frame.loc[("1M", "Mem0 (platform), top 200")]
+    assert mem0["low"] < mem0["excess"] < mem0["high"] and mem0["excess"] == pytest.approx(
+        mem0["spoiled"] - mem0["expected"]
+    )
+
+
+def test_what_is_spoiled_cannot_be_reached(systems: list[FieldSystem]) -> None:
+    frame = defective.ceilings(systems).set_index(["tier", "ability"])
+    assert frame.loc[("100K", "all"), "ceiling"] == pytest.approx(1 - frame.loc[("100K", "all"), "share"])
+    assert ((frame["low"] <= frame["ceiling"]) & (frame["ceiling"] <= frame["earning"])).all()
+    own = frame.loc["100K"]
+    assert own.loc["all", "share"] == pytest.approx(own.drop("all")["share"].mean())  # two questions of each ability
+    figure = defective.spoiled_figure(defective.spoiled_frame())
+    assert [axes.get_title() for axes in figure.axes] == ["100K, 20 conversations", "1M, 3 conversations"]
+    assert defective.ceilings_table(systems).cells["ability"].tolist()[0] == "all"

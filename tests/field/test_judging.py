@@ -65,6 +65,17 @@ def test_a_card_tells_bias_order_and_the_difference_within_the_error() -> None:
     assert any("needs two systems" in line for line in cards.card_sentences(alone))
 
 
+def test_equal_verdicts_differ_by_nothing_and_have_no_interval() -> None:
+    """The same judge over the same answers is no sample: 0, and nothing that looks like a range."""
+    draw = np.random.default_rng(0)
+    a, b = draw.uniform(0.4, 0.8, (12, 20)), draw.uniform(0.3, 0.7, (12, 20))
+    card = card_of(first={"a": a, "b": b}, second={"a": a, "b": b})
+    for row in (*card.bias.to_dict("records"), *card.order.to_dict("records")):
+        assert row.get("difference", row.get("change")) == 0 and np.isnan(row["low"]) and np.isnan(row["high"])
+    changed = card_of(first={"a": a}, second={"a": np.where(a > 0.79, 0, a)})
+    assert not np.isnan(changed.bias["low"]).any()
+
+
 @pytest.mark.parametrize(
     ("conversations", "labelled", "noise", "mean"),
     [(35, 10, 0.3, 0.6), (35, 5, 1.0, 0.6), (20, 20, 0.3, 0.6), (35, 10, 0.25, 0.04), (35, 10, 0.25, 0.96)],

@@ -7,9 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from beam_generate.dialogue import HistoryWindow, Side, Talk, answer_words, generate_dialogue
+from beam_generate.dialogue import EARLIER, HistoryWindow, Side, Talk, answer_words, generate_dialogue
+from beam_generate.people import render_profile
+from beam_generate.plan_text import bullet_lines, earlier_subplans
 from beam_generate.questions import make_questions
 from beam_generate.replies import repeats_prompt
+from beam_generate.seeds import render_topic
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, Reach, Repairs
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError, Outcome, Prompt
@@ -93,6 +96,51 @@ def test_every_prompt_shows_what_it_must_and_renders() -> None:
         assert "USER: " in recent and recent in shown[name]
     reply = seen["user_reply"].variables
     assert reply["answer"] not in reply["history"] and reply["history"].rpartition("\n\n")[2].startswith("USER: ")
+
+
+@pytest.mark.parametrize("wordy", [1, 400])
+def test_each_call_is_given_what_was_said_and_planned(wordy: int) -> None:
+    """With `wordy` answers the windows fill, and older messages are in the summaries alone."""
+    said: list[str] = []
+    summaries: dict[str, list[str]] = {"assistant": [], "user": []}
+    asked: dict[str, list[int]] = {}
+
+    def say(prompt: Prompt, text: str) -> str:
+        given, recent = prompt.variables, said
+        asked.setdefault(prompt.id, []).append(len(said))
+        if prompt.id == "dialogue_summary":
+            side = "assistant" if "assistant" in prompt.about else "user"
+            assert given["summary"] == (summaries[side] or [""])[-1]
+            summaries[side].append(f"{side} summary {len(summaries[side])}")
+            return summaries[side][-1]
+        number = int(prompt.about.partition("sub-plan ")[2].split(",")[0])
+        for name, expected in {
+            "topic": render_topic(PLAN.seed),
+            "earlier_plans": "1. Ada moved.",
+            "earlier_batches": earlier_subplans(PLAN, number, EARLIER),
+            "bullets": bullet_lines(PLAN.subplans[number - 1].bullets),
+            "profile": render_profile(STORY.profile),
+            "summary": (summaries["assistant" if prompt.id == "assistant_answer" else "user"] or [""])[-1],
+        }.items():
+            assert given.get(name, expected) == expected
+        if prompt.id != "assistant_answer":
+            recent = said[:-1]
+            assert f"ASSISTANT: {given['answer']}" == said[-1]
+        assert (given["history"] and "\n\n".join(recent).endswith(given["history"])) or not recent
+        if not given["summary"]:
+            assert given["history"] == "\n\n".join(recent)
+        if prompt.id.startswith("detect"):
+            return "yes"
+        if prompt.id == "assistant_answer":
+            text = f"{text} {'honey ' * wordy}".strip()
+            said.extend((f"USER: {given['message']}", f"ASSISTANT: {text}"))
+        return text
+
+    talk(TalkingModel(say))
+    texts = [text for some in QUESTIONS for text in some]
+    assert [said[place] for place in range(0, len(said), 10)] == [f"USER: {one.text}" for one in texts]
+    assert bool(summaries["assistant"] and summaries["user"]) == (wordy > 1)
+    assert {"detect_question", "detect_followup", "user_reply", "user_followup"} <= set(asked)
 
 
 @pytest.mark.parametrize("reach", ["conversation", "batch"])

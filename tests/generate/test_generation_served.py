@@ -198,6 +198,7 @@ def test_a_wrong_file_of_titles_is_one_sentence(tmp_path: Path, text: str, probl
     assert str(path) in one_sentence(raised.value)
 
 
+@pytest.mark.slow
 def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its_calls(tmp_path: Path) -> None:
     out, folder = tmp_path / "out", COMMISSION.folder(tmp_path / "out")
     author = ServedAuthor(COMMISSION.story())

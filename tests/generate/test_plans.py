@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -14,12 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_generate.plan_text import read_subplans, read_timeline, render_plan, show_day
-from beam_generate.plans import SETUP_LABEL, fit_days, fit_timelines, make_plans, make_subseeds, with_biography
-from beam_generate.seeds import make_story
+from beam_generate.people import TYPES, render_profile, render_relationships, render_traits
+from beam_generate.plan_text import read_subplans, read_timeline, render_plan, show_day, show_timeline
+from beam_generate.plans import (
+    NARRATIVES,
+    SETUP_LABEL,
+    fit_days,
+    fit_timelines,
+    make_plans,
+    make_subseeds,
+    with_biography,
+)
+from beam_generate.seeds import make_story, render_topic
 from beam_generate.shapes import Plan, Repairs, Story, Timeline
 from beamlib.data.conversations import Size
 from beamlib.llm.model import Completion, ModelError, Prompt
+from beamlib.llm.prompts import prompt_file
 from beamlib.params import usual_parameters
 
 Wrong = Callable[[str, Prompt], str]
@@ -139,6 +150,38 @@ def test_a_good_model_is_asked_four_times_and_nothing_is_repaired(
     assert plan.narratives.count("LABEL CATEGORY") == 16
     assert "word word" in model.asked[2].variables["profile"]
     assert plan.narratives == model.asked[2].variables["narratives"]
+
+
+@pytest.mark.parametrize("domain", ["Trip Planning", "Coding", "Math"])
+def test_each_call_is_given_what_the_paper_says(domain: str) -> None:
+    told, model = story(domain=domain), Scripted()
+    plan, _ = made(model, told)
+    portrait, narratives, whole, special = (prompt.variables for prompt in model.asked)
+    biography = " ".join(["word"] * 120)
+    profile = render_profile(replace(told.profile, biography=biography))
+    assert portrait == {"profile": render_profile(told.profile), "traits": render_traits(told.profile)}
+    assert all(TYPES[trait] in portrait["traits"] for trait in told.profile.traits) and len(told.profile.traits) == 6
+    known = told.profile
+    facts = (known.name, str(known.age), known.gender.title(), known.place, known.profession, biography)
+    assert all(fact in profile for fact in facts)
+    assert narratives == {"topic": render_topic(told.topic)}
+    assert whole == {
+        "topic": render_topic(told.topic),
+        "profile": profile,
+        "relationships": render_relationships(told.core),
+        "timeline": show_timeline(told.timeline),
+        "narratives": plan.narratives,
+        "subplans": str(told.layout.subplans),
+        "bullets": str(told.layout.bullets),
+    }
+    assert told.core and all(f"{one.name} ({one.gender}, age {one.age})" in whole["relationships"] for one in told.core)
+    base = (replace(one, bullets=tuple(b for b in one.bullets if b.special is None)) for one in plan.subplans)
+    assert special["plan"] == render_plan(base)
+
+
+@pytest.mark.parametrize("style", ["general", "coding", "math"])
+def test_narratives_are_15_to_20_wherever_they_are_counted(style: str) -> None:
+    assert NARRATIVES == (15, 20) and "15 to 20" in prompt_file(f"narratives_{style}").template
 
 
 def swap(pattern: str, new: str, count: int = 0) -> Wrong:
@@ -304,6 +347,47 @@ def changed(index: int, **fields: object) -> Wrong:
         return json.dumps(entries)
 
     return spoil
+
+
+class Summarizing(Scripted):
+    """Summarizes each plan in other words."""
+
+    def _good(self, prompt: Prompt) -> str:
+        return f"{prompt.about} went by. " * 20 if prompt.id == "plan_summary" else super()._good(prompt)
+
+
+@pytest.mark.parametrize("strategy", ["hierarchical", "sequential"])
+def test_each_of_ten_plans_is_given_what_the_paper_says(strategy: str) -> None:
+    told, model = story("10M", strategy), Summarizing()
+    plans, _ = all_plans(model, told)
+    biography = " ".join(["word"] * 120)
+    profile = render_profile(replace(told.profile, biography=biography))
+    (seeds,) = [prompt.variables for prompt in model.asked if prompt.id == f"seeds_{strategy}"]
+    assert seeds == {
+        "topic": render_topic(told.topic), "profile": profile, "timeline": show_timeline(told.timeline), "count": "10"
+    }  # fmt: skip
+    narratives = [prompt.variables["topic"] for prompt in model.asked if prompt.id.startswith("narratives_")]
+    assert sorted(narratives) == sorted(render_topic(plan.seed) for plan in plans)
+    summarized = {prompt.about: prompt.variables["plan"] for prompt in model.asked if prompt.id == "plan_summary"}
+    subseeds = [f"{render_topic(plan.seed)}\nTimeline: {show_timeline(plan.timeline)}" for plan in plans]
+    asked = [prompt.variables for prompt in model.asked if prompt.id == f"plan_{strategy}"]
+    for plan, shown in zip(plans, asked, strict=True):
+        assert shown["profile"] == profile and shown["narratives"] == plan.narratives
+        assert shown["timeline"] == show_timeline(plan.timeline)
+        assert shown["core"] == render_relationships(told.core)
+        assert shown["newcomers"] == render_relationships(told.newcomers[plan.index]) != ""
+        assert (shown["subplans"], shown["bullets"]) == (str(told.layout.subplans), str(told.layout.bullets))
+        if strategy == "sequential":
+            assert shown["topic"] == render_topic(plan.seed)
+            continue
+        assert shown["topic"] == render_topic(told.topic) and shown["stage"] == subseeds[plan.index]
+        assert shown["stages"] == "\n\n".join(f"Stage {n}\n{text}" for n, text in enumerate(subseeds))
+        earlier = [summary for summary in summarized if f"plan {plan.index}," not in summary][: plan.index]
+        assert shown["summaries"] == "\n\n".join(
+            f"Plan {n}: {' '.join([f'{about} went by.'] * 20)}" for n, about in enumerate(earlier)
+        )
+    if strategy == "hierarchical":
+        assert list(summarized.values()) == [render_plan(plan.subplans) for plan in plans[:-1]]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from beamlib.data.checked_json import Log
 from beamlib.data.conversations import ABILITIES
 from beamlib.data.probes import SHAPES, parse_questions
 from beamlib.llm.model import ModelError, Outcome
-from scripted_probes import MESSAGE, TOLD, Scripted, draft, plan, reply_of, story, turns
+from scripted_probes import MESSAGE, REPLIES, TOLD, Scripted, draft, plan, reply_of, story, turns
 
 
 def made(model: Scripted, repairs: Repairs | None = None, plans: int = 1) -> ProbeSet:
@@ -182,6 +182,31 @@ def test_the_turns_of_the_bullets_are_shown_with_global_ids() -> None:
     assert both == {"probe_information_extraction", "probe_multi_session_reasoning", "probe_summarization"}
 
 
+@pytest.mark.parametrize("plans", [1, 10])
+def test_candidates_and_abstention_questions_are_asked_for_with_the_plan_alone(plans: int) -> None:
+    model = Scripted()
+    made(model, plans=plans)
+    windows = candidate_windows([plan(index) for index in range(plans)])
+    for ability in ABILITIES:
+        name = "probe_abstention" if ability == "abstention" else f"candidates_{ability}"
+        asked = [prompt.variables for prompt in model.asked if prompt.id == name]
+        assert asked == [{"plan": window.text, "count": window.count} for window in windows[ability]]
+        for index, text in ((index, TOLD["1.1"][1]) for index in range(plans)):
+            assert any(f"[{index}.1.1]" in one["plan"] and text in one["plan"] for one in asked)
+
+
+def test_a_question_is_written_from_its_candidates_bullets_and_turns() -> None:
+    model = Scripted()
+    made(model)
+    for ability in set(ABILITIES) - {"abstention"}:
+        (asked,) = [prompt.variables for prompt in model.asked if prompt.id == f"probe_{ability}"][:1]
+        refs = REPLIES[ability]["refs"]
+        assert asked["about"] == REPLIES[ability]["about"]
+        assert [f"[0.{one}]" in asked["bullets"] for one in TOLD] == [one in refs for one in TOLD]
+        shown = {one for one in TOLD if f"[message {MESSAGE[one]}, user] {TOLD[one][1]}" in asked["turns"]}
+        assert shown == set(refs)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_long_turn_is_summarised_or_cut_and_keeps_its_ids(fails: bool) -> None:
     long = turns()
@@ -244,6 +269,11 @@ def test_chosen_evidence_lies_where_the_released_does(size: Any) -> None:
 
     assert apart(chosen) < 0.4
     assert apart(chosen) < apart(drafts) / 2
+
+
+def test_two_of_many_questions_are_chosen_per_ability() -> None:
+    chosen = select(pool(random.Random(3), 1000), frozenset(), 1000, "1M", 7)
+    assert {ability: len(some) for ability, some in chosen.items()} == dict.fromkeys(ABILITIES, 2)
 
 
 def test_the_choice_depends_on_the_seed_and_on_nothing_else() -> None:

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_generate.plan_text import bullet_lines
 from beam_generate.questions import CONTEXT, TRIMMED, divide, make_questions
 from beam_generate.replies import reply_questions
+from beam_generate.seeds import render_topic
 from beam_generate.shapes import MainQuestion, Repairs, Style
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError, Outcome, Prompt
+from beamlib.llm.prompts import prompt_file
 from beamlib.text import count_tokens
 from talking_model import TalkingModel, make_plan, make_story
 
@@ -56,6 +59,9 @@ def test_groups_are_contiguous_nearly_equal_and_never_empty() -> None:
     assert [len(part) for part in divide(bullets, 3)] == [3, 3, 2]
     assert [one for part in divide(bullets, 3) for one in part] == list(bullets)
     assert [len(part) for part in divide(bullets[:2], 5)] == [1, 1]
+    for count in range(1, 9):
+        sizes = [len(part) for part in divide(bullets, count)]
+        assert len(sizes) == count and sum(sizes) == 8 and max(sizes) - min(sizes) <= 1
 
 
 def test_a_plan_is_asked_about_group_by_group_and_the_instruction_is_said_word_for_word() -> None:
@@ -80,6 +86,37 @@ def test_a_prompt_shows_the_groups_and_sub_plans_before_it() -> None:
     assert "hive 2 weighs 3" in last["earlier_groups"] and "hive 2 weighs 4" not in last["earlier_groups"]
     assert "hive 1 weighs 5" in last["earlier_batches"] and "hive 2" not in last["earlier_batches"]
     assert "Honey 0" in seen[0].messages[-1]["content"]
+
+
+@pytest.mark.parametrize("style", ["general", "coding", "math"])
+def test_each_style_is_asked_for_by_its_own_prompt(style: Style) -> None:
+    seen: list[Prompt] = []
+
+    def say(prompt: Prompt, text: str) -> str:
+        seen.append(prompt)
+        return text
+
+    asyncio.run(make_questions(TalkingModel(say), replace(STORY, style=style), PLAN, Repairs()))
+    assert {prompt.id for prompt in seen} == {f"questions_{style}"}
+    assert {prompt.variables["topic"] for prompt in seen} == {render_topic(PLAN.seed)}
+    groups = [divide([one for one in part.bullets if one.special is None], 2) for part in PLAN.subplans]
+    shown = [prompt.variables["bullets"] for prompt in seen]
+    assert [shown[0], shown[1], shown[3], shown[4]] == [bullet_lines(group) for part in groups for group in part]
+    assert [prompt.variables["count"] for prompt in seen] == ["2"] * 6
+
+
+@pytest.mark.parametrize(
+    ("prompt_id", "kinds"),
+    [
+        ("questions_coding", ("code has a fault", "should be improved", "a description of what is to be built")),
+        (
+            "questions_math",
+            ("first two\n  to four steps shown", "checked and\n  corrected", "next one", "problem alone"),
+        ),
+    ],
+)
+def test_a_style_asks_for_the_kinds_of_message_that_appendix_b3_names(prompt_id: str, kinds: tuple[str, ...]) -> None:
+    assert all(kind in prompt_file(prompt_id).template for kind in kinds)
 
 
 def test_long_plans_are_cut_before_questions_are_asked() -> None:

@@ -98,7 +98,7 @@ def test_a_text_that_is_too_long_is_cut_by_the_error_or_by_halves(
         assert len(cut) == 1 + sent
         assert long.startswith(cut[-1])
         assert 30 <= len(cut[-1].split()) <= 50
-        reasons = sorted(call.finish_reason for _, call in store.calls())
+        reasons = sorted(call.finish_reason for call in store.calls())
         assert reasons == ["length", "length", "stop", "stop"]
         before = len(server.requests)
         EndpointEncoder(stored(server, store)).encode([long])
@@ -141,7 +141,7 @@ def test_a_broken_reply_is_a_failed_call_with_its_reason(
         with pytest.raises(ModelError) as raised:
             EndpointEncoder(stored(server, store)).encode(["one", "two"])
         assert reason in raised.value.reason
-        assert {call.text for _, call in store.calls()} == {None}
+        assert {call.text for call in store.calls()} == {None}
         server.embed = vectors
         encoded = EndpointEncoder(stored(server, store)).encode(["one", "two"])
         assert encoded.any(axis=1).all()
@@ -190,5 +190,5 @@ def test_a_refusal_that_is_not_about_length_concerns_its_text_alone(tmp_path: Pa
     with ScriptedServer(embed=embed) as server, CallStore(tmp_path / "calls.sqlite") as store:
         with pytest.raises(ModelError, match="unwelcome"):
             EndpointEncoder(stored(server, store)).encode(["good", "bad", "better", "best"])
-        outcomes = [call.outcome for _, call in store.calls()]
+        outcomes = [call.outcome for call in store.calls()]
         assert sorted(map(str, outcomes)) == ["None", "None", "None", "refused"]

@@ -91,7 +91,7 @@ def test_a_reply_that_the_store_cuts_into_pages_is_found(tmp_path: Path, monkeyp
     for number in range(3_900, 4_092, len(KEY) - 1):
         folder = tmp_path / str(number)
         with CallStore(folder / "1.sqlite") as store:
-            store.put("0" * 64, call("x" * 8_000 + KEY + "y" * number))
+            store.put(call("x" * 8_000 + KEY + "y" * number))
         if KEY.encode() not in (folder / "1.sqlite").read_bytes():
             break
     with pytest.raises(UserError, match=r"1\.sqlite \(BEAM_TEST_KEY\)"):
@@ -102,6 +102,7 @@ def test_a_reply_that_the_store_cuts_into_pages_is_found(tmp_path: Path, monkeyp
 
 def call(text: str) -> StoredCall:
     return StoredCall(
+        key="0" * 64,
         role="reader", conversation="1", step="answer", about="q", model="m", base_url="http://127.0.0.1/v1",
         text=text, time="2025-01-01T00:00:00+00:00",
     )  # fmt: skip

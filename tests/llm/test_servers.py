@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from beamlib.errors import UserError
+from beamlib.files import sha256, to_json
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.chat_turns import ChatTurn
 from beamlib.llm.client import EndpointModel
@@ -116,8 +117,11 @@ def test_a_refused_optional_part_is_left_out_for_the_role_said_once_and_stays_in
         replayed = attempt_all(
             StoredModel(client, store, "replay", role="reader", conversation="1", command="again"), asked
         )
+        digests = {call.sent for call in store.calls()}
         store.close()
         assert len(server.requests) == count
+    assert digests and digests <= {sha256(to_json(request.body)) for request in server.requests}
+    assert not digests & {sha256(to_json(body)) for body in configured}, "what was sent is not what the key is of"
     assert [reply.text for reply in replies if isinstance(reply, Completion)] == ["Tea."] * 12 and replayed == replies
     assert [client.request(prompt) for prompt in asked] == configured, "the key's request is the configured one"
     assert count <= 12 + 2, "only requests that were on the way are refused too"
@@ -230,6 +234,13 @@ def usage(body: dict[str, Any], reason: Any = "stop", **fields: Any) -> dict[str
     return reply | fields
 
 
+def choices(body: dict[str, Any], *given: Any) -> dict[str, Any]:
+    """A reply with a choice for each index and text; None is no index."""
+    (usual,) = completion(body, "Tea.")["choices"]
+    made = [{**usual, "index": index, "message": {"role": "assistant", "content": text}} for index, text in given]
+    return completion(body, "Tea.") | {"choices": made}
+
+
 REPLIES: dict[str, tuple[Reply, Any]] = {
     "Ollama without usage": (lambda body: usage(body, usage=None), "Tea."),
     "llama.cpp with timings": (lambda body: usage(body, timings={"prompt_n": 3}), "Tea."),
@@ -242,6 +253,9 @@ REPLIES: dict[str, tuple[Reply, Any]] = {
     "vLLM without a reason": (lambda body: usage(body, None), "Tea."),
     "any other reason": (lambda body: usage(body, "end"), "Tea."),
     "any other limit": (lambda body: usage(body, "TOKEN_LIMIT_REACHED"), Outcome.TRUNCATED),
+    "another choice first": (lambda body: choices(body, (1, "Milk."), (0, "Tea.")), "Tea."),
+    "choices without an index": (lambda body: choices(body, (None, "Tea."), (None, "Milk.")), "Tea."),
+    "choices counted from one": (lambda body: choices(body, (2, "Milk."), (1, "Tea.")), "Tea."),
     "odd counts": (lambda body: usage(body, usage={"prompt_tokens": -3, "completion_tokens": "4"}), "Tea."),
 }
 

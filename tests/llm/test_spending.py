@@ -123,7 +123,7 @@ def test_token_counts_that_cannot_be_are_bounded_and_named(
         sent = sum(len(json.dumps(request.body)) for request in server.requests)
     (path,) = (Path(chosen.run) / "calls").rglob("*.sqlite")
     with CallStore(path, read_only=True) as store:
-        calls = [call for _, call in store.calls()]
+        calls = list(store.calls())
     assert sum(call.input_tokens for call in calls) <= sent + 2_000 * len(calls)
     assert max(call.output_tokens for call in calls) < 1_000
     printed = capfd.readouterr().err

@@ -35,9 +35,10 @@ COMMAND = "beamlib run params/mine.yaml --calls record"
 
 def stored(number: int, **changes: Any) -> StoredCall:
     fields = {
-        "role": "reader", "conversation": "1", "step": "answer", "about": f"1-{number:02d}", "model": "tiny",
-        "base_url": "http://127.0.0.1:9/v1", "text": f"answer {number}", "input_tokens": number, "output_tokens": 2,
-        "cached_tokens": 1, "latency": 0.5, "finish_reason": "stop", "time": "2026-01-01T00:00:00.000+00:00",
+        "key": key_of(number), "role": "reader", "conversation": "1", "step": "answer", "about": f"1-{number:02d}",
+        "model": "tiny", "base_url": "http://127.0.0.1:9/v1", "text": f"answer {number}", "input_tokens": number,
+        "output_tokens": 2, "cached_tokens": 1, "latency": 0.5, "finish_reason": "stop",
+        "time": "2026-01-01T00:00:00.000+00:00",
     }  # fmt: skip
     return StoredCall(**{**fields, **changes})
 
@@ -118,7 +119,7 @@ def test_record_calls_once_and_replays_the_same_completion(store: CallStore) -> 
     run(again.complete(prompt(repeat=1)))
     run(again.complete(prompt().again("not a number")))
     assert len(endpoint.requests) == 3
-    calls = [call for _, call in again.store.calls()]
+    calls = list(again.store.calls())
     assert {(call.role, call.conversation, call.step, call.about) for call in calls} == {
         ("reader", "12", "answer", "1-07")
     }
@@ -242,7 +243,7 @@ def test_whatever_an_endpoint_sends_can_be_stored(store: CallStore) -> None:
     first = run(model.complete(prompt()))
     assert first.text == "half \ufffd pair \U0001f600 nul \0" and first.usage == Usage(0, 2**53, 0)
     assert run(model.complete(prompt())) == first and model.made == 1
-    store.add((key_of(n), stored(2**53)) for n in range(1_100))
+    store.add(stored(2**53, key=key_of(n)) for n in range(1_100))
     assert max(sums.input_tokens for sums in store.totals()) == 2**63 - 1
 
 
@@ -264,26 +265,26 @@ def test_a_call_comes_back_as_it_was_put(text: str | None, tokens: int, latency:
     )
     with tempfile.TemporaryDirectory() as folder:
         with CallStore(Path(folder) / "1.sqlite") as store:
-            store.put("k", call)
+            store.put(call)
         with CallStore(Path(folder) / "1.sqlite", read_only=True) as store:
-            assert store.get("k") == call and list(store.calls()) == [("k", call)]
+            assert store.get(call.key) == call and list(store.calls()) == [call]
 
 
 def test_calls_are_sorted_and_summed_and_added_all_or_none(store: CallStore) -> None:
     numbers = list(range(1203))
-    assert store.add((key_of(n), stored(n)) for n in numbers) == 1203
-    store.put("f", stored(5, role="judge", text=None, outcome=Outcome.UNAVAILABLE))
-    assert [key for key, _ in store.calls()] == sorted(["f", *map(key_of, numbers)])
+    assert store.add(stored(n) for n in numbers) == 1203
+    store.put(stored(5, key="f", role="judge", text=None, outcome=Outcome.UNAVAILABLE))
+    assert [call.key for call in store.calls()] == sorted(["f", *map(key_of, numbers)])
     judge, reader = store.totals()
     assert (judge.role, judge.calls, judge.failures, judge.input_tokens) == ("judge", 1, 1, 5)
     assert (reader.step, reader.model, reader.calls, reader.failures) == ("answer", "tiny", 1203, 0)
     assert (reader.input_tokens, reader.cached_tokens, reader.output_tokens) == (sum(numbers), 1203, 2406)
     assert reader.latency == 601.5
-    assert store.add([(key_of(0), stored(1)), ("f", stored(6))]) == 1, "only a transient failure is replaced"
-    assert store.get(key_of(0)) == stored(0) and store.get("f") == stored(6)
+    assert store.add([stored(1, key=key_of(0)), stored(6, key="f")]) == 1, "only a transient failure is replaced"
+    assert store.get(key_of(0)) == stored(0) and store.get("f") == stored(6, key="f")
 
     def broken() -> Any:
-        yield "a", stored(1)
+        yield stored(1, key="a")
         raise ValueError
 
     with pytest.raises(ValueError):
@@ -300,7 +301,7 @@ path, reopen = Path(sys.argv[1]), int(sys.argv[2])
 store, n, last = CallStore(path), int(sys.argv[3]), int(sys.argv[4])
 print("ready", flush=True)
 while True:
-    store.put(key_of(n), stored(n, text=f"answer {n} " * 200))
+    store.put(stored(n, text=f"answer {n} " * 200))
     print(n, flush=True)
     n += 1
     if reopen and n % reopen == 0:
@@ -329,6 +330,7 @@ def writing(
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reopen", [0, 3])
 def test_a_kill_loses_nothing_that_was_put(tmp_path: Path, reopen: int) -> None:
     path, rng, printed = tmp_path / "1.sqlite", random.Random(reopen), 0
@@ -341,7 +343,7 @@ def test_a_kill_loses_nothing_that_was_put(tmp_path: Path, reopen: int) -> None:
             killer.join()
         for read_only in (True, False):
             with CallStore(path, read_only=read_only) as store:
-                keys = {call.input_tokens: key for key, call in store.calls()}
+                keys = {call.input_tokens: call.key for call in store.calls()}
                 assert all(keys[n] == key_of(n) for n in range(printed))
                 assert len(keys) in (printed, printed + 1)  # one may be stored and not yet printed
         printed = len(keys)
@@ -374,20 +376,20 @@ def test_readers_read_while_another_process_writes_and_a_second_recorder_is_refu
 
 def test_a_file_locked_by_another_program(store: CallStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_store, "_BUSY_SECONDS", 0.05)
-    store.put("a", stored(1))
+    store.put(stored(1))
     store.close()
     with closing(sqlite3.connect(store.path)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(UserError, match=r"12\.sqlite: another program has locked this call store"):
-            store.get("a")
-    assert store.get("a") == stored(1)
+            store.get(key_of(1))
+    assert store.get(key_of(1)) == stored(1)
 
 
 def test_reading_makes_no_file_and_needs_no_permission() -> None:
     folder = Path(tempfile.mkdtemp(prefix="beamlib-test-"))
     try:
         with CallStore(folder / "1.sqlite") as store:
-            store.put("a", stored(1))
+            store.put(stored(1))
         shutil.copy(folder / "1.sqlite", folder / "2.sqlite")
         sqlite3.connect(folder / "2.sqlite").execute("PRAGMA journal_mode=WAL").connection.close()
         os.chmod(folder, 0o555)  # noqa: PTH101 (the folder itself is what is closed)
@@ -397,27 +399,27 @@ def test_reading_makes_no_file_and_needs_no_permission() -> None:
         try:
             for name in ("1.sqlite", "2.sqlite"):
                 with CallStore(folder / name, read_only=True) as store:
-                    assert store.get("a") == stored(1) and len(store.totals()) == 1
+                    assert store.get(key_of(1)) == stored(1) and len(store.totals()) == 1
             for name in ("3.sqlite", "1.sqlite"):
                 with pytest.raises(UserError, match=rf"{name}: the call store cannot be opened or written"):
-                    CallStore(folder / name).put("b", stored(1))
+                    CallStore(folder / name).put(stored(1))
         finally:
             if root:
                 os.seteuid(0)
         assert sorted(path.name for path in folder.iterdir()) == ["1.sqlite", "2.sqlite"]
         with pytest.raises(UserError, match="reading only"):
-            CallStore(folder / "1.sqlite", read_only=True).put("b", stored(1))
+            CallStore(folder / "1.sqlite", read_only=True).put(stored(1))
     finally:
         folder.chmod(0o755)
         shutil.rmtree(folder)
 
 
-def everything(path: Path) -> list[tuple[str, StoredCall]]:
+def everything(path: Path) -> list[StoredCall]:
     """All that a run reads of a store before it records into it."""
     with CallStore(path) as store:
         store.claim()
         store.totals()
-        return [(key, call) for key, _ in list(store.calls()) if (call := store.get(key))]
+        return [call for key in [call.key for call in store.calls()] if (call := store.get(key))]
 
 
 def execute(*statements: str, new: bool = False) -> Callable[[Path], None]:
@@ -445,7 +447,7 @@ def execute(*statements: str, new: bool = False) -> Callable[[Path], None]:
     ],
 )
 def test_a_file_that_is_no_store(store: CallStore, damage: Callable[[Path], None], problem: str) -> None:
-    store.add((key_of(n), stored(n)) for n in range(50))
+    store.add(stored(n) for n in range(50))
     store.close()
     damage(store.path)
     with pytest.raises(UserError, match=problem) as error:
@@ -457,7 +459,7 @@ def test_a_file_that_is_no_store(store: CallStore, damage: Callable[[Path], None
 
 
 def test_damaged_bytes_never_become_another_answer(store: CallStore) -> None:
-    right = sorted((key_of(n), stored(n, text=f"answer {n} " * 20)) for n in range(60))
+    right = sorted((stored(n, text=f"answer {n} " * 20) for n in range(60)), key=lambda call: call.key)
     store.add(right)
     store.close()
     whole, rng, refused = store.path.read_bytes(), random.Random(0), 0
@@ -475,7 +477,7 @@ def test_damaged_bytes_never_become_another_answer(store: CallStore) -> None:
         try:
             with CallStore(store.path, read_only=True) as reader:
                 assert set(reader.calls()) <= set(right)
-                assert all(reader.get(key) in (None, call) for key, call in right)
+                assert all(reader.get(call.key) in (None, call) for call in right)
         except UserError:
             pass
         for path in store.path.parent.iterdir():
@@ -494,7 +496,7 @@ def checked(monkeypatch: pytest.MonkeyPatch, path: Path) -> int:
 
 def test_beginning_to_record_checks_only_what_is_new(store: CallStore, monkeypatch: pytest.MonkeyPatch) -> None:
     path = store.path
-    store.add((key_of(n), stored(n)) for n in range(300))
+    store.add(stored(n) for n in range(300))
     store.close()
     shutil.copyfile(path, path.with_name("copied.sqlite"))
     assert [checked(monkeypatch, path), checked(monkeypatch, path)] == [0, 0]
@@ -508,17 +510,15 @@ def test_beginning_to_record_checks_only_what_is_new(store: CallStore, monkeypat
     assert checked(monkeypatch, path) == 0
 
 
-DROPPED = [f"ALTER TABLE calls DROP COLUMN {name}" for name in ("answered_by", "fingerprint", "estimated")]
-
-
-@pytest.mark.parametrize("earlier", [1, 2])
+@pytest.mark.parametrize("earlier", [1, 2, 3])
 def test_a_store_of_an_earlier_format_is_read_and_goes_on(
     earlier: int, store: CallStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.put(key_of(0), stored(0))
+    store.put(stored(0))
     store.close()
     old = ["DROP TABLE runs"] if earlier == 1 else ["DELETE FROM runs"]
-    execute(*old, *DROPPED, f"PRAGMA user_version={earlier}")(store.path)
+    old += [f"ALTER TABLE calls DROP COLUMN {name}" for name, since in call_store._ADDED.items() if since > earlier]
+    execute(*old, f"PRAGMA user_version={earlier}")(store.path)
     before = store.path.read_bytes()
     with CallStore(store.path, read_only=True) as reader:
         assert reader.get(key_of(0)) == stored(0) and reader.get(key_of(0), of_run=True) is None
@@ -530,15 +530,19 @@ def test_a_store_of_an_earlier_format_is_read_and_goes_on(
 
 def test_who_answered_and_what_was_estimated_is_stored_and_covered_by_the_checksum(store: CallStore) -> None:
     other = stored(1).model_copy(update={"answered_by": "m-mini", "fingerprint": "fp_1", "estimated": True})
-    store.add([(key_of(0), stored(0)), (key_of(1), other)])
+    store.add([stored(0), other])
     assert store.get(key_of(1)) == other and other.completion().usage.estimated
     assert store.answered_by() == [(other.role, other.model, "m-mini", "fp_1")]
     assert sum(row.estimated for row in store.totals()) == 1
+    changed = stored(2, sent=key_of(7))
+    store.put(changed)
+    assert store.get(key_of(2)) == changed and "sent" not in other.values
     assert "estimated" not in stored(0).values and other.values["fingerprint"] == "fp_1"
     store.close()
-    execute("UPDATE calls SET answered_by = 'm' WHERE answered_by != ''")(store.path)
-    with pytest.raises(UserError, match="does not match its checksum"):
-        store.get(key_of(1))
+    execute("UPDATE calls SET answered_by = 'm' WHERE answered_by != ''", "UPDATE calls SET sent = ''")(store.path)
+    for number in (1, 2):
+        with pytest.raises(UserError, match="does not match its checksum"):
+            store.get(key_of(number))
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -565,7 +569,7 @@ def test_who_needs_no_call_leaves_no_side_files(store: CallStore, killed: bool) 
 def test_threads_share_a_store(store: CallStore) -> None:
     def put(start: int) -> None:
         for number in range(start, 200, 4):
-            store.put(key_of(number), stored(number))
+            store.put(stored(number))
             assert store.get(key_of(number)) == stored(number)
 
     threads = [threading.Thread(target=put, args=(start,)) for start in range(4)]
@@ -573,4 +577,4 @@ def test_threads_share_a_store(store: CallStore) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [call for _, call in store.calls()] == [stored(n) for n in sorted(range(200), key=key_of)]
+    assert list(store.calls()) == [stored(n) for n in sorted(range(200), key=key_of)]

@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 
 from beamlib.errors import UserError
+from beamlib.llm import transport
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.faults import RetryableError
 from beamlib.llm.model import Completion, ModelError, Prompt, attempt_all
 from scripted_server import completion
 
@@ -136,7 +138,7 @@ def test_http2_shares_a_connection_and_http1_has_one_per_call(
     protocol: str, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    server = TlsServer(certificate, protocol)
+    server = TlsServer(certificate, protocol, latency=0.5)  # longer than eight handshakes on a busy machine
     with serving(server) as address:
         replies = ask(address)
     assert [reply.text if isinstance(reply, Completion) else str(reply) for reply in replies] == [
@@ -179,3 +181,33 @@ def test_an_error_behind_a_proxy_names_its_variable(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     with pytest.raises(UserError, match="https_proxy"):
         ask("https://models.invalid/v1", patience=0.2)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before the request", "after it"])
+def test_a_reply_before_the_request_is_no_answer_to_it(first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_EARLY_SECONDS", 0.2 if first else 0.0)
+    content = json.dumps(completion({"model": "m"}, "Of whom?")).encode()
+    reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(content), content)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not first:
+            await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply)
+        await writer.drain()
+        await reader.read(65_536)
+        writer.close()
+
+    async def ask() -> bytes:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        way = transport.Transport(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+        try:
+            return (await way.post("chat/completions", "none", b"{}", timeout=20, reply_bytes=9_999)).content
+        finally:
+            await way.close()
+            server.close()
+
+    if first:
+        with pytest.raises(RetryableError, match="it answered before the request was sent"):
+            asyncio.run(ask())
+    else:
+        assert asyncio.run(ask()) == content

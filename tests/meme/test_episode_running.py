@@ -24,6 +24,7 @@ from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.llm.model import Completion, ModelError, ModelRoles, Outcome, Prompt, Usage, run
+from beamlib.memory.declared import kind_of
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import load_parameters
 from beamlib.run import Run
@@ -181,9 +182,10 @@ def test_a_plain_memory_has_read_what_came_before_the_round(memory: Any, paramet
     assert found.record.kept == []
 
 
-def test_every_question_is_one_prompt_alone_over_what_was_recalled_for_it(parameters: Run) -> None:
-    reader = Reader()
-    found = ask(EPISODE, "rag", parameters, ModelRoles.of(reader))
+@pytest.mark.parametrize("memory", [memory for memory in meme_memories() if not kind_of(memory).outside])
+def test_every_question_is_one_prompt_alone_over_what_was_recalled_for_it(memory: Any, parameters: Run) -> None:
+    reader, inside = Reader(), OfflineModel()
+    found = ask(EPISODE, memory, parameters, ModelRoles(reader, inside, inside, inside, inside))
     questions = [question for one in EPISODE.rounds.values() for question in one.questions]
     assert [prompt.id for prompt in reader.prompts] == [ANSWER_PROMPT] * 8
     assert {prompt.about: prompt.variables["question"] for prompt in reader.prompts} == {
@@ -301,6 +303,19 @@ def test_sessions_are_found_whole_with_their_date_and_speakers(retriever: Any) -
         message.id for turn in batch.turns for message in turn.messages
     )
     assert len({conversation.sessions[i] for i in found.message_ids if i in conversation.sessions}) == 2
+
+
+@pytest.mark.parametrize("memory", ["bm25", "dense"])
+@pytest.mark.parametrize(("settings", "sessions"), [({}, 5), ({"k": 7}, 7)])
+def test_a_run_shows_the_reader_the_best_five_sessions_unless_k_says_otherwise(
+    memory: Any, settings: dict[str, int], sessions: int, repo_root: Path, tmp_path: Path
+) -> None:
+    more = tuple(replace(EPISODE.sessions[1], id=f"s{n}", timestamp=f"day {n}") for n in range(10, 18))
+    many = replace(EPISODE, sessions=(*EPISODE.sessions, *more), after=replace(EPISODE.after, sessions=12))
+    usual = {"run": str(tmp_path), "data": "", "workers": 1, "confirm_cost": True}
+    run = Run.of(load_parameters(repo_root / "params" / "100k.yaml", **usual, **settings))
+    found = ask(many, memory, run, ModelRoles.of(Reader()))
+    assert {context.count("ASSISTANT: Hello.") for context in found.contexts("after")} == {sessions}
 
 
 def test_at_most_five_sessions_and_no_more_than_the_window_holds() -> None:

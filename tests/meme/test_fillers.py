@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from beam_meme.cli import meme_app
 from beam_meme.domains import bank_of, gold_sentences
 from beam_meme.drawing import blocked, draw_all
 from beam_meme.episodes import DOMAINS, Domain, Line
@@ -32,6 +35,7 @@ from beam_meme.fillers import (
     read_fillers,
     read_verdict,
 )
+from beam_meme.rejections import reject
 from beamlib.errors import UserError
 from beamlib.files import write_json, write_text
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
@@ -134,6 +138,46 @@ def test_what_conflicts_is_removed_and_named() -> None:
     good, bad = _filler("good", "How do bees see?", "In ultraviolet too."), _filler("bad", f"Is {value} any good?")
     found = by_rules([bad, good], Rules("personal_life"))
     assert found.free == (good,) and found.removed == (("bad", "alternative"),)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_a_rejected_filler_shows_the_words_that_conflict(domain: Domain) -> None:
+    bank, rules = bank_of(domain), Rules(domain)
+    for one in bank.entities.values():
+        own = f"Well then. Yesterday I said {bank.owner} {one.keyword} matters a lot."
+        for role, said in (("user", own), ("assistant", f"Some say. It could be {one.pool[0]} for all I know.")):
+            lines = (Line("user", "How are you?"), Line(role, said))
+            found = reject(Filler("f", lines), rules)
+            assert found and found.role == role and found.conflict == rules.conflict(lines)
+            assert found.conflict == "alternative" or role == "user"
+            assert f"«{found.phrase}»" in found.marked
+            # A value that looks like several sentences is shown with the whole message.
+            assert found.marked.startswith(("Yesterday ", "It could ", "Some say. It could "))
+            words = found.phrase.split()
+            assert rules.conflict([Line(role, found.phrase)]) == found.conflict
+            for fewer in (words[1:], words[:-1]):
+                assert rules.conflict([Line(role, " ".join(fewer))]) != found.conflict
+    assert reject(_filler("n", "How do bees see?", "In ultraviolet too."), rules) is None
+
+
+def test_the_command_shows_examples_of_every_conflict_that_is_there(tmp_path: Path) -> None:
+    def rows(*words: str) -> list[dict[str, str]]:
+        done = CliRunner().invoke(meme_app, ["rejections", "--json", *words], catch_exceptions=False)
+        found: list[dict[str, str]] = json.loads(done.stdout)
+        for row in found:
+            marked = re.search("«(.+)»", row["sentence"])
+            assert marked and Rules(row["domain"]).conflict([Line(row["who"], marked[1])]) == row["conflict"]
+        return found
+
+    offline = Counter((row["domain"], row["conflict"]) for row in rows("--each", "2"))
+    assert set(offline) >= {(domain, name) for domain in DOMAINS for name in ("contradiction", "confusion")}
+    assert max(offline.values()) == 2
+    entity = bank_of("personal_life").entities["commute_method"]
+    said = (f"My {entity.keyword} is fine.", f"{entity.pool[0]}, says she.", "My usual silly method is to wait.")
+    for number, text in enumerate(said):
+        write_json(tmp_path / f"{number}.json", [{"role": "user", "content": text}])
+    given = [row for row in rows("--fillers", str(tmp_path)) if row["domain"] == "personal_life"]
+    assert [row["conflict"] for row in given] == list(CONFLICTS)
 
 
 class Examiner:

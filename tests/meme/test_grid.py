@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import venv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,44 @@ def test_k_reaches_systems_of_others_where_it_is_given_and_the_table_says_where_
     manifests = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("s-k5*/meme/*/mem0/run.json")]
     assert ["mem0: K = 5" in one["notes"] for one in manifests] == [True]
     assert "Without a K, or none was given: mem0, none." in study_table(study_frame(options.folder)).notes
+
+
+MEM0 = """
+class Memory:
+    @classmethod
+    def from_config(cls, config): return cls()
+    def __init__(self): self.kept = []
+    def add(self, told, user_id, metadata):
+        self.kept += [{"memory": f"fact {len(self.kept) + n}", "metadata": metadata} for n in range(9)]
+    def search(self, question, filters, top_k): return {"results": self.kept[:top_k]}
+"""
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_k_reaches_the_package_through_its_adapter(
+    options: TaskOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The adapter and its host as they are, in an environment with a package that keeps nine facts of every pair."""
+    venv.create(tmp_path / ".venv-mem0", with_pip=False, symlinks=True)
+    (site,) = (tmp_path / ".venv-mem0").glob("lib/python*/site-packages")
+    (site / "mem0.py").write_text(MEM0)
+    clock = "class travel:\n    def __init__(self, *_, **__): ...\n    def start(self): ...\n    stop = start\n"
+    (site / "time_machine.py").write_text(clock)
+    for name in ("mem0ai", "time_machine"):
+        (site / f"{name}-2.2.1.dist-info").mkdir()
+        (site / f"{name}-2.2.1.dist-info/METADATA").write_text(f"Name: {name}\nVersion: 2.2.1\n")
+    monkeypatch.setattr("beam_memories.programs.ROOT", tmp_path)
+    adapter_identity.cache_clear()
+    with ScriptedServer(reply) as server:
+        models = models_in(server, tmp_path / "a")
+        run_grid(Grid([5, 20, None], models=[models]), replace(options, arms=["mem0"]))
+    adapter_identity.cache_clear()
+    facts = {}
+    for path in (tmp_path / "runs").glob("s-*/meme/*/mem0/contexts.jsonl"):
+        texts = json.loads(path.read_text().splitlines()[0])["texts"].values()
+        facts[path.parents[3].name.split("-")[1]] = {text.count("fact ") for text in texts}
+    assert facts == {"k5": {5}, "k20": {20}, "kusual": {20}}
+    assert set(overall(options.folder)["k"].astype(str)) == {"5", "20", ""}
 
 
 def test_a_study_does_not_show_the_runs_of_one_with_a_longer_name(options: TaskOptions, tmp_path: Path) -> None:

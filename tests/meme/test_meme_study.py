@@ -85,7 +85,7 @@ def test_each_variant_is_run_scored_and_kept_apart(folder: Path, tmp_path: Path)
     ]
 
 
-@pytest.mark.usefixtures("few")
+@pytest.mark.usefixtures("few", "in_this_process")
 def test_frames_agree_with_the_tables(folder: Path, tmp_path: Path) -> None:
     parameters = given(tmp_path, meme=str(folder))
     one = meme_study.own_results(meme_study.open_meme_study(parameters), parameters)["nofiller"]
@@ -157,7 +157,7 @@ def test_models_are_asked_only_about_episodes_that_were_named(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.usefixtures("few")
+@pytest.mark.usefixtures("few", "in_this_process")
 def test_what_was_announced_is_nearly_what_is_called(folder: Path, tmp_path: Path) -> None:
     def reply(body: dict[str, Any]) -> str:
         text = str(body["messages"][-1]["content"])
@@ -189,7 +189,7 @@ def test_what_was_announced_is_nearly_what_is_called(folder: Path, tmp_path: Pat
 def dollars_by_hand(path: Path) -> float:
     """What the reader's stored calls cost by the prices above."""
     with CallStore(path, read_only=True) as store:
-        calls = [call for _, call in store.calls() if call.role == "reader"]
+        calls = [call for call in store.calls() if call.role == "reader"]
     parts = [(one.input_tokens - one.cached_tokens) * 3 + one.cached_tokens + one.output_tokens * 5 for one in calls]
     return sum(parts) / 1_000_000
 

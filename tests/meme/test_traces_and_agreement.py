@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 from beam_meme import cli
 from beam_meme.agreement import agreement_table
 from beam_meme.episode_files import write_episodes
+from beam_meme.episode_gold import TASKS
+from beam_meme.grid import study_figures
 from beam_meme.meme_judge import MemeVerdict
-from beam_meme.meme_scoring import FAILURE_STAGES
+from beam_meme.meme_scoring import FAILURE_STAGES, OVERALL
 from beam_meme.meme_tally import Scored, score_plan
 from beam_meme.meme_traces import filler_by_task, filler_by_task_figure, trace_figure, trace_frame
 from beam_meme.task import Meme
@@ -60,6 +62,30 @@ def test_filler_by_task_has_a_bar_for_each_variant(scored: tuple[Path, Path, Sco
     assert len(frame) == 2 * 3 * 7 and set(frame["variant"]) == {"nofiller", "filler32k"}
     figure = filler_by_task_figure(frame, "reader: r")
     assert [axes.get_title(loc="left") for axes in figure.axes][:2] == ["exact recall", "aggregation"]
+
+
+def test_a_study_draws_prompts_by_system_and_filler_by_task_where_they_vary() -> None:
+    rows = [
+        {"memory": memory, "k": 5, "variant": variant, "reader": "r", "inside": "i", "prompts": prompts, "run": "x",
+         "judge": "j", "task": task, "real": 0.25, "low": 0.1, "high": 0.5, "n": 8}
+        for memory in ("md-flat", "wiki", "bm25")
+        for variant in ("nofiller", "filler32k", "filler128k")
+        for prompts in (("default", "simba") if memory != "bm25" else ("default",))
+        for task in (*map(str, TASKS), OVERALL)
+    ]  # fmt: skip
+    figures = study_figures(pd.DataFrame(rows))
+    assert set(figures) == {"figure3", "figure5", "figure5a", "figure29"}
+
+    def labels(name: str) -> tuple[list[str], set[str]]:
+        panels = [axes for axes in figures[name].axes if axes.get_visible()]
+        systems = {label.get_text() for label in panels[-1].get_xticklabels()}
+        return [axes.get_title(loc="left") for axes in panels], systems
+
+    assert labels("figure5a") == (["overall", "cascade", "absence"], {"md-flat", "wiki"})
+    assert labels("figure29")[0] == [task.replace("_", " ") for task in (*TASKS, OVERALL)]
+    assert labels("figure29")[1] == {"md-flat", "wiki", "bm25"}
+    same = pd.DataFrame([row for row in rows if row["variant"] == "nofiller" and row["prompts"] == "default"])
+    assert set(study_figures(same)) == {"figure3", "figure5"}
 
 
 def verdicts(passed: list[bool | None], judge: str) -> dict[str, dict[str, MemeVerdict]]:

@@ -138,6 +138,7 @@ def test_none_of_them_is_in_the_default_run_and_another_name_is_refused(repo_roo
 # Paid for once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVOLVING)
 def test_a_killed_run_pays_no_call_twice_and_is_replayed(name: str, repo_root: Path, tmp_path: Path) -> None:
     with ScriptedServer(reply, latency=0.05) as server:

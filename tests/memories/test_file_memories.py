@@ -157,6 +157,17 @@ def test_recall_hands_on_the_lines_taken_and_may_only_read() -> None:
     assert "no tool 'delete'" in model.asked[-1].variables["done"]
 
 
+def test_reading_a_session_and_recall_have_at_most_five_rounds_and_keep_one_file() -> None:
+    model = in_turn(calls(("append", {"text": LINES})))  # never ends by itself
+    memory = make("md-flat", model)
+    memory.read_session(sessions_told()[0])
+    assert len(model.asked) == 5 and list(memory.snapshot()) == ["memory.md"]
+    memory.read_session(sessions_told()[1])
+    assert len(model.asked) == 10
+    memory.recall("Tea?")
+    assert len(model.asked) == 15 and {prompt.id for prompt in model.asked[10:]} == {"file_memory_recall"}
+
+
 def test_where_nothing_is_taken_the_whole_file_is_handed_on() -> None:
     model = in_turn(calls(("append", {"text": LINES})), NOTHING, calls(("take", {"lines": "99"})), NOTHING)
     memory = make("md-flat", model)

@@ -63,7 +63,7 @@ def opened(
 
 def stored(folder: Path) -> list[Any]:
     with CallStore(folder / "run/calls/100k/100K-1.sqlite", read_only=True) as store:
-        return [call for _, call in store.calls()]
+        return list(store.calls())
 
 
 def asked(served: Loopback, route: str, body: object, token: str | None = None) -> tuple[int, Any]:
@@ -189,6 +189,54 @@ def test_the_responses_interface_whole_and_as_a_stream(server: ScriptedServer, t
     assert len(server.requests) == 1
     assert server.requests[0].body["max_output_tokens"] == 7
     assert stored(tmp_path)[0].step == "mem0/responses"
+
+
+THOUGHTS = {
+    "marks": ("<think>Is it <answer>?\nHe said \"no\".</think>\n\nTea.", "Tea.", "stop"),
+    "the opening one in the prompt": ("So it is tea.\n</think>\nTea.", "Tea.", "stop"),
+    "without an end": ("<think>So it may be", "", "length"),
+    "channels": (
+        "<|channel|>analysis<|message|>tea?<|end|><|start|>assistant<|channel|>final<|message|>Tea.", "Tea.", "stop"
+    ),
+    "none": ("Tea, as `<think>` shows.", "Tea, as `<think>` shows.", "stop"),
+    "in JSON": ('{"note": "<think>tea</think>"}', '{"note": "<think>tea</think>"}', "stop"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "text", "reason"), THOUGHTS.values(), ids=THOUGHTS)
+def test_a_memory_gets_replies_without_thoughts_and_the_store_keeps_them_as_they_came(
+    written: str, text: str, reason: str, tmp_path: Path, repo_root: Path
+) -> None:
+    with ScriptedServer(lambda body: written) as server, opened(tmp_path, repo_root, endpoint(server)) as served:
+        choice = client(served).chat.completions.create(**chat(n=1, logprobs=True)).choices[0]
+        assert (choice.message.content, choice.finish_reason) == (text, reason)
+        streamed = client(served).chat.completions.create(**chat(n=1, logprobs=True), stream=True)
+        assert "".join(part.choices[0].delta.content or "" for part in streamed) == text
+    (call,) = {call.text for call in stored(tmp_path)}
+    assert json.loads(call)["choices"][0]["message"]["content"] == written
+
+
+def test_a_memory_gets_responses_without_thoughts(tmp_path: Path, repo_root: Path) -> None:
+    def reply(asked: dict[str, Any]) -> Answer:
+        texts = ("<think>tea?</think>Tea.", "<think>or not")
+        parts = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
+        message = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": parts}
+        fixed = {"id": "r", "object": "response", "created_at": 0, "tool_choice": "auto", "tools": []}
+        said = {"model": asked["model"], "output": [message], "status": "completed", "parallel_tool_calls": True}
+        return Answer({**fixed, **said})
+
+    with ScriptedServer(reply) as server, opened(tmp_path, repo_root, endpoint(server)) as served:
+        made = client(served).responses.create(model="scripted", input="hello")
+        assert [part.text for part in made.output[0].content] == ["Tea.", ""]
+        assert made.status == "incomplete" and made.incomplete_details.reason == "max_output_tokens"
+
+
+def test_a_memory_is_told_where_thoughts_cannot_be_told_from_a_reply(tmp_path: Path, repo_root: Path) -> None:
+    odd = "<|im_middle|>So it is tea.<|im_middle|>Tea.<|im_middle|>"
+    with ScriptedServer(lambda body: odd) as server, opened(tmp_path, repo_root, endpoint(server)) as served:
+        status, body = asked(served, "chat/completions", chat())
+    assert (status, body["error"]["code"], served.failed) == (400, "no_usable_reply", 1)
+    assert "thoughts cannot be told from the reply" in body["error"]["message"]
 
 
 def test_vectors_of_the_shipped_table_cost_nothing(server: ScriptedServer, tmp_path: Path, repo_root: Path) -> None:

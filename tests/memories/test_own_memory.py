@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments, own_arm
 from beamlib.evaluate.run import BEAM, evaluate, evaluate_experiment
+from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
 from beamlib.memory.targets import absolute_target
@@ -150,6 +153,35 @@ def test_a_file_that_changes_during_the_run_does_not_vouch_for_its_answers(file:
     file.write_text(NEWEST.replace("pairs[-1]", "pairs[0]"))
     second = evaluate(chosen, _own(chosen), quiet=True)
     assert second.answers["own-newest"][0].message_ids == (0, 1)
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("outside", ["class", "process"])
+def test_code_that_is_edited_after_planning_answers_nothing(outside: str, file: Path, repo_root: Path) -> None:
+    """No answer is recorded under the hash of other code than made it."""
+    chosen = parameters(file, "Newest", repo_root)
+    if outside == "process":
+        module = "import sys; from beam_memories.own_process import main; main(sys.argv[1], 'Newest')"
+        command = f"{sys.executable} -c {shlex.quote(module)} {file}"
+        chosen = chosen.model_copy(update={"own_memory": f"process:mine:{command}"})
+    plan = plan_task(BEAM, chosen, _own(chosen), quiet=True)
+    file.write_text(NEWEST.replace("pairs[-1]", "pairs[0]"))
+    run_task(plan, quiet=True)
+    (answers,) = (own for arm in plan.arms for own in plan.records(arm).values())
+    assert all("its code was edited after the run began; run again" in answer.unscored for answer in answers)
+    file.write_text(NEWEST)
+    assert plan_task(BEAM, chosen, _own(chosen), quiet=True).pending
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_code_that_is_edited_between_two_conversations_answers_the_first_alone(file: Path, repo_root: Path) -> None:
+    for number in "12":
+        shutil.copytree(repo_root / "beamlib/data/example/100K/1", file.parent / f"data/100K/{number}")
+    chosen = parameters(file, "Rewritten", repo_root).model_copy(update={"data": str(file.parent / "data")})
+    answers = evaluate(chosen, _own(chosen), quiet=True).answers["own-newest"]
+    edited = [answer.conversation_id for answer in answers if "was edited" in (answer.unscored or "")]
+    assert edited == ["100K-2"] * 20 and all(a.text for a in answers if a.conversation_id == "100K-1")
+    assert not any(answer.unscored for answer in evaluate(chosen, _own(chosen), quiet=True).answers["own-newest"][:20])
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -104,7 +104,7 @@ def test_the_dialogue_goes_in_roles_and_the_question_is_its_last_turn(real: Load
             assert user["content"] == f"[messages {pair.user.id}-{pair.assistant.id}]\n{pair.user.content}"
             assert assistant["content"] == pair.assistant.content
     with CallStore(tmp_path / "run/calls/100k" / f"{real.conversation.id}.sqlite", read_only=True) as store:
-        assert {call.step for _, call in store.calls()} == {"answer_turns"}
+        assert {call.step for call in store.calls()} == {"answer_turns"}
 
 
 def test_all_questions_share_what_is_before_them(send: Send) -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
+import subprocess
+import sys
+import tomllib
+import venv
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,6 +93,30 @@ def test_langchain_agrees(toy_encoder: Any) -> None:
             )
             for text in ODD_TEXTS:
                 assert chunker.split_text(text) == own_chunks(text, toy_encoder, percentile, buffer), text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_langchain_agrees_in_an_environment_of_its_own(tmp_path: Path, repo_root: Path) -> None:
+    """So that CI compares the two, while the other tests try what users have by default."""
+    if importlib.util.find_spec("langchain_experimental"):
+        pytest.skip("langchain-experimental is installed here, and compared above")
+    venv.create(tmp_path, with_pip=True)
+    python = str(tmp_path / "bin/python")
+    (folder,) = tmp_path.glob("lib/python*/site-packages")
+    (folder / "project.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    extras = tomllib.loads((repo_root / "pyproject.toml").read_text())["project"]["optional-dependencies"]["models"]
+    wanted = [line for line in extras if line.startswith("langchain-")]
+    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted]
+    installed = subprocess.run(pip, capture_output=True, text=True, timeout=300)
+    if "Could not find a version" in installed.stderr:
+        pytest.skip("no registry of packages is in reach")
+    assert installed.returncode == 0, installed.stderr
+    agrees = f"{repo_root / 'tests/memory/test_chunking.py'}::test_langchain_agrees"
+    command = [python, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", "-p", "no:langsmith", agrees]
+    ours = {**os.environ, "PYTHONPATH": f"{repo_root}{os.pathsep}{repo_root / 'packages'}"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=repo_root, timeout=200, env=ours)
+    assert done.returncode == 0 and done.stdout.startswith(". "), done.stdout + done.stderr  # not skipped
 
 
 def test_cuts_where_the_subject_changes(toy_encoder: Any) -> None:

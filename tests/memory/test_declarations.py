@@ -110,13 +110,16 @@ def test_a_setting_of_light_is_one_line(repo_root: Path, tmp_path: Path, monkeyp
     light = Arm(memory="light", retriever="hybrid", k=5)
     before = BEAM.store(light, Run.of(parameters(repo_root, tmp_path, own_memory=""))).fields
     monkeypatch.setattr(Light, "own_settings", MoreOfLight)
-    usual = BEAM.store(light, Run.of(parameters(repo_root, tmp_path, own_memory=""))).fields
+    usual_run = parameters(repo_root, tmp_path, own_memory="")
+    usual = BEAM.store(light, Run.of(usual_run)).fields
     assert {name: usual[name] for name in ("settings", "answers_key")} == {
         name: before[name] for name in ("settings", "answers_key")
     }
     changed = parameters(repo_root, tmp_path, own_memory="", note_length=7)
     fields = BEAM.store(light, Run.of(changed)).fields
     assert fields["settings"]["note_length"] == 7 and fields["answers_key"] != before["answers_key"]
+    others = [BEAM.store(Arm(memory="none"), Run.of(one)).fields["answers_key"] for one in (changed, usual_run)]
+    assert len(set(others)) == 1  # answers of other memories do not rest on it
     assert "note_length=7" in fields["configuration"]
 
 

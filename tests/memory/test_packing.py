@@ -64,7 +64,9 @@ def check_packing(light: Light, questions: list[str]) -> None:
                 assert passage_tokens(item.text, counter) > settings.context_tokens - counter.count(context.context)
 
 
-@pytest.mark.parametrize(("folder", "size", "place"), [("beam", "100K", 0), ("beam_500k", "500K", 0)])
+@pytest.mark.parametrize(
+    ("folder", "size", "place"), [("beam", "100K", 0), ("beam_500k", "500K", 0), ("beam_1m", "1M", 0)]
+)
 def test_real_conversations_at_32k(shared: Path, folder: str, size: str, place: int) -> None:
     loaded = load(find_conversations(shared / "data" / folder, [size])[place], PAPER_TREATMENT)
     light = Light(OfflineModel(), LightSettings(reader_window=WINDOW))
@@ -75,7 +77,7 @@ def test_real_conversations_at_32k(shared: Path, folder: str, size: str, place: 
 def test_long_notes_and_pairs_of_all_lengths(make_conversation: Callable[..., Conversation], make_model: Any) -> None:
     lengths = [40 * (1 + 7 * i % 23) for i in range(30)]
     turns = [[(f"item{i} " + "long " * length, "words " * length)] for i, length in enumerate(lengths)]
-    model = make_model(scratchpad_notes=lambda v: "note " * 90, scratchpad_filter=lambda v: "yes")
+    model = make_model(scratchpad_notes=lambda v: "note " * 140, scratchpad_filter=lambda v: "yes")
     light = Light(model, LightSettings(reader_window=12_000, retriever="bm25", k=20))
     light.ingest(make_conversation(turns))
     check_packing(light, [f"item{i}" for i in (3, 11, 29)])

@@ -109,6 +109,7 @@ def test_models_are_asked_only_about_dialogues_that_were_named(
         assert found.estimates() == []
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_root: Path, tmp_path: Path) -> None:
     said = {"text": "Ada Reed: Start class names with a_.\n\nBo Hill: I will.", "session_length": "short"}
     topics = {"type": ["instruction-add"], "topic": ["always start class names with 'a_'"]}

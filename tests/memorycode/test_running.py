@@ -13,9 +13,20 @@ import pytest
 
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
+from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_memorycode.outputs import read_outputs
 from beam_memorycode.rules import DialogueRules
-from beam_memorycode.running import MEMORY_SETUPS, OTHER_UNITS, SETUPS, SharedQueries, answer_shared, run_dialogue
+from beam_memorycode.running import (
+    MEMORY_SETUPS,
+    OTHER_UNITS,
+    SETUPS,
+    RetrievalUnit,
+    SharedQueries,
+    answer_shared,
+    best_units,
+    retrieval_units,
+    run_dialogue,
+)
 from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, dialogue_unit
 from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
@@ -140,6 +151,81 @@ def test_sessions_are_found_by_an_endpoint_or_the_reason_is_given(repo_root: Pat
     assert all(answer.text for answer in answers["vectors"])
     assert all("a vector that is empty" in (answer.unscored or "") for answer in answers["empty"])
     assert all(answer.transient for answer in answers["empty"])
+
+
+def reranked(server: ScriptedServer, folder: Path, **fields: Any) -> str:
+    """A models file with the server in every role, `reranker` too."""
+    path = one_endpoint(server, folder)
+    role = {"model": "rerank-english-v3.0", "base_url": server.base_url, "context_window": 4_096}
+    role |= {"attempts": 1, **fields}
+    path.write_text(f"{path.read_text()}reranker: {json.dumps(role)}\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("setup", ["retrieval", *OTHER_UNITS])
+def test_an_endpoint_ranks_what_is_retrieved(setup: Any, repo_root: Path, tmp_path: Path) -> None:
+    long = dialogue(1, sessions=3)
+    with ScriptedServer(lambda _: "code") as server:
+        given = Run.of(parameters(repo_root, tmp_path / "run", models=reranked(server, tmp_path / "m.yaml")))
+        for _ in range(2):  # the second time from the call store
+            with open_models(given, "dialogue_1", suite="memorycode") as roster:
+                answers = run_dialogue(long, [setup], given, roster)[setup]
+        ranked = [request.body for request in server.requests if request.path == "/v1/rerank"]
+    assert [answer.text for answer in answers] == ["code", "code"]
+    assert sorted(body["query"] for body in ranked) == sorted(long.queries)
+    texts = [unit.text for unit in retrieval_units(long, setup)]
+    assert all(body["documents"] == texts and body["top_n"] == 3 for body in ranked)
+    assert {body["model"] for body in ranked} == {"rerank-english-v3.0"} and "temperature" not in str(ranked)
+
+
+def test_the_best_by_score_are_shown_in_order_of_time_however_many_texts_there_are() -> None:
+    class Last:
+        """Ranks by the number that a text ends in, a thousand texts at most."""
+
+        name = "last"
+
+        async def complete(self, prompt: Prompt) -> Completion:
+            body = json.loads(prompt.variables["body"])
+            assert len(body["documents"]) <= 1_000
+            results = [{"index": n, "relevance_score": int(t.split()[-1])} for n, t in enumerate(body["documents"])]
+            return Completion(json.dumps({"results": results[::-1]}))
+
+    units = [RetrievalUnit(0, f"turn {n * 7 % 2_500}") for n in range(2_500)]
+    ((first, second, third),) = best_units(["heap"], dialogue(1, sessions=3), units, "bm25", reranker=Last())
+    assert first < second < third
+    assert {units[place].text for place in (first, second, third)} == {"turn 2499", "turn 2498", "turn 2497"}
+
+
+@pytest.mark.parametrize("results", [[], [{"index": 0}], [{"index": 9, "relevance_score": 1.0}] * 2, [{"x": 1}]])
+def test_a_wrong_ranking_leaves_its_queries_unscored(results: Any, repo_root: Path, tmp_path: Path) -> None:
+    with ScriptedServer(lambda _: "code", rerank=lambda _: {"results": results}) as server:
+        given = Run.of(parameters(repo_root, tmp_path / "run", models=reranked(server, tmp_path / "m.yaml")))
+        with open_models(given, "dialogue_1", suite="memorycode") as roster:
+            answers = run_dialogue(dialogue(1), ["retrieval", "chain"], given, roster)
+    assert all(answer.text is None and answer.unscored for answer in answers["retrieval"])
+    assert all(answer.text == "code" for answer in answers["chain"])
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_ranks_are_estimated_named_in_the_manifest_and_their_key_is_needed_there_alone(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RANKER_KEY", raising=False)
+    data = tmp_path / "data"
+    generate_dialogues(GenerateOptions(data, counts=(2,)))
+    with ScriptedServer(lambda _: "code") as server:
+        models = reranked(server, tmp_path / "m.yaml", key_variable="RANKER_KEY", input_price=1.0)
+        usual: dict[str, Any] = {"models": models, "most": 1, "settings": {"workers": 1}, "yes": True}
+        run_command(MEMORYCODE, TaskOptions(data, tmp_path / "run", arms=["alone"], **usual))
+        with pytest.raises(UserError, match="RANKER_KEY"):
+            run_command(MEMORYCODE, TaskOptions(data, tmp_path / "run", arms=["retrieval"], **usual))
+        assert "rerank-english-v3.0" in capsys.readouterr().out
+        assert not [request for request in server.requests if request.path == "/v1/rerank"]
+        monkeypatch.setenv("RANKER_KEY", "ranker-key-for-tests-only")
+        monkeypatch.setattr("beamlib.llm.keys._kept", {})
+        plan = run_command(MEMORYCODE, TaskOptions(data, tmp_path / "run", arms=["retrieval"], **usual))
+        asked = [request for request in server.requests if request.path == "/v1/rerank"]
+    assert asked and plan.stores["retrieval"].fields["settings"]["reranker"]["model"] == "rerank-english-v3.0"
 
 
 def test_a_failed_call_is_no_answer_and_has_its_reason(repo_root: Path, tmp_path: Path) -> None:

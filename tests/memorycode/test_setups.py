@@ -150,6 +150,10 @@ def test_retrieval_takes_as_many_sessions_as_have_instructions_in_order_of_time(
     ((_, text),) = shown(dialogue, "retrieval")
     assert f"## Session 0\n\n{talk[1]}\n\n## Session 1\n\n{talk[3]}\n" in text
     assert not [other for other in (talk[0], talk[2]) if other in text]
+    swapped = replace(
+        dialogue, sessions=tuple(replace(dialogue.sessions[place], text=talk[place]) for place in (0, 3, 2, 1, 4))
+    )
+    assert best_units(["heap"], swapped, retrieval_units(swapped, "retrieval"), "bm25") == [[1, 3]]  # the best is last
 
 
 def test_retrieval_follows_the_query_and_the_retriever_named() -> None:

@@ -1,7 +1,8 @@
 /* A disk that can be full and can lose its power: preloaded into a run, it fails writes below NEMESIS_ROOT with ENOSPC
    from the n-th on (NEMESIS_FULL, for NEMESIS_FULL_FOR of them), and logs what reaches files and folders there to
    NEMESIS_LOG, so that disk.py can say what a power cut at any instant would have left. SQLite writes in C: a layer in
-   Python would not see it. One record a line: kind, inode, offset, data or paths in hexadecimal. */
+   Python would not see it. One record a line: kind, inode, offset, data or paths in hexadecimal.
+   NEMESIS_SKEW seconds are what the clocks of processes differ by, and what they jump by every two seconds. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,7 +15,9 @@
 #include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -201,3 +204,33 @@ int mkdirat(int at, const char *path, mode_t mode) {
     return code;
 }
 int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
+
+/* The date of this process: NEMESIS_SKEW seconds early, right or late, by turns. Monotonic clocks go on as they are. */
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    static long skew = -1;
+    if (!real) real = REAL(clock_gettime);
+    if (skew < 0) skew = getenv("NEMESIS_SKEW") ? atol(getenv("NEMESIS_SKEW")) : 0;
+    int done = real(clock, now);
+    if (done == 0 && skew && clock == CLOCK_REALTIME) {
+        struct timespec since;
+        real(CLOCK_MONOTONIC, &since);
+        now->tv_sec += skew * ((getpid() + since.tv_sec / 2) % 3 - 1);
+    }
+    return done;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    struct timespec exact;
+    (void)zone;
+    int done = clock_gettime(CLOCK_REALTIME, &exact);
+    now->tv_sec = exact.tv_sec, now->tv_usec = exact.tv_nsec / 1000;
+    return done;
+}
+
+time_t time(time_t *now) {
+    struct timespec exact;
+    clock_gettime(CLOCK_REALTIME, &exact);
+    if (now) *now = exact.tv_sec;
+    return exact.tv_sec;
+}

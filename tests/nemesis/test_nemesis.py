@@ -25,6 +25,7 @@ import pytest
 import yaml
 from nemesis_disk import Disk, build, write_files
 
+from beam_run.cluster.journal import ENDING, replies
 from scripted_server import Faults, ScriptedServer
 from steady_replies import steady_reply
 
@@ -34,12 +35,15 @@ TROUBLE = Faults(delay=0.2, surplus=0.1, drop=0.04, delay_seconds=0.2)
 DRIVER = """
 import json, sys
 from pathlib import Path
+from beam_run.cluster import lease, use_cluster
 from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
 if __name__ == "__main__":
     register_packages()
+    lease.PATIENCE = 2.0
+    use_cluster(sys.argv[3])
     chosen = load_parameters(Path(sys.argv[1]) / "params/100k.yaml", **json.loads(sys.argv[2]))
     own = [arm for arm in experiments(chosen)["main"] if arm.memory == "own"]
     evaluate(chosen, [Arm(memory="none"), *own], quiet=True)
@@ -97,7 +101,15 @@ class Campaign:
     usual = 5.0
     """Seconds that an undisturbed run takes on this machine."""
 
-    def __init__(self, place: Path, root: Path, server: ScriptedServer, library: Path | None, chance: random.Random):
+    def __init__(
+        self,
+        place: Path,
+        root: Path,
+        server: ScriptedServer,
+        library: Path | None,
+        chance: random.Random,
+        cluster: str,
+    ) -> None:
         self.place, self.run, self.server, self.library, self.chance = place, place / "run", server, library, chance
         self.history: list[str] = []
         self.stored: set[str] = set()
@@ -120,7 +132,7 @@ class Campaign:
             "data": str(place.parent / "data"), "run": str(self.run), "models": str(place / "models.yaml"),
             "workers": 2, "confirm_cost": True, "own_memory": f"process:own:{sys.executable} {memory}",
         }  # fmt: skip
-        self.command = [sys.executable, str(place / "driver.py"), str(root), json.dumps(given)]
+        self.command = [sys.executable, str(place / "driver.py"), str(root), json.dumps(given), cluster]
 
     def begin(self, **environment: str) -> subprocess.Popen[bytes]:
         marks = {"NEMESIS_MARKS": str(self.place / "marks")} if self.server.faults != Faults() else {}
@@ -136,17 +148,21 @@ class Campaign:
     def undisturbed(self) -> None:
         """Run to the end."""
         with closing_group(self.begin()) as process:
-            assert process.wait(120) == 0, (self.history, (self.place / "output.txt").read_text()[-2_000:])
+            assert process.wait(240) == 0, (self.history, (self.place / "output.txt").read_text()[-2_000:])
 
     def disturb(self) -> bool:
         """Run with one disturbance; return whether it came to its end all the same."""
         kind = self.chance.choice(["kill", "kill one", "stop", *(("full", "power", "power") if self.library else ())])
         seconds = self.chance.uniform(0.2, 1.0) * self.usual
         self.history.append(f"{kind} after {seconds:.2f} s")
-        log, environment = self.place / "disk.log", {}
+        log = self.place / "disk.log"
+        environment = {}
+        if self.library and (skew := self.chance.choice([0, 0, 7, 4_000, 90_000_000])):
+            self.history.append(f"clocks {skew} s apart")
+            environment = {"LD_PRELOAD": str(self.library), "NEMESIS_SKEW": str(skew)}
         log.unlink(missing_ok=True)
         if self.library and kind in ("full", "power"):
-            environment = {"LD_PRELOAD": str(self.library), "NEMESIS_ROOT": str(self.run)}
+            environment |= {"LD_PRELOAD": str(self.library), "NEMESIS_ROOT": str(self.run)}
             if kind == "full":
                 first, most = self.chance.randint(1, 300), self.chance.choice([1, 3, 100_000])
                 self.history.append(f"disk full at write {first} for {most}")
@@ -250,8 +266,8 @@ def tagged(text: str, tag: str) -> str:
 
 
 def stored(run: Path) -> dict[str, set[str]]:
-    """The replies in each call store, read from a copy: reading merges what a kill left."""
-    texts = {}
+    """The replies in each call store and its journals, read from a copy: reading merges what a kill left."""
+    texts: dict[str, set[str]] = {}
     for path in run.glob("calls/*/*.sqlite"):
         copy = run.parent / "copy" / path.name
         shutil.rmtree(copy.parent, ignore_errors=True)
@@ -261,6 +277,9 @@ def stored(run: Path) -> dict[str, set[str]]:
         with closing(sqlite3.connect(copy)) as connection:
             rows = connection.execute("SELECT text FROM calls WHERE text IS NOT NULL").fetchall()
         texts[path.name] = {row[0] for row in rows}
+    for path in run.glob(f"calls/*/*{ENDING}"):
+        held = {call.text for _, call in replies(path) if call.text is not None}
+        texts.setdefault(f"{path.name.partition('.')[0]}.sqlite", set()).update(held)
     return texts
 
 
@@ -281,11 +300,16 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(int(SECONDS) + 300)
+@pytest.mark.timeout(int(SECONDS) + 700)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-def test_disturbed_runs_end_as_an_undisturbed_one(place: Path, repo_root: Path, server: ScriptedServer) -> None:
+@pytest.mark.parametrize("cluster", ["", "local:2"], ids=["workers", "cluster"])
+def test_disturbed_runs_end_as_an_undisturbed_one(
+    cluster: str, place: Path, repo_root: Path, server: ScriptedServer
+) -> None:
     until, chance, library = time.monotonic() + SECONDS, random.Random(SEED), build(place)
-    reference = Campaign(place / "campaign", repo_root, server, None, chance)
+    server.requests.clear()
+    server.faults = Faults()
+    reference = Campaign(place / "campaign", repo_root, server, None, chance, cluster)
     began = time.monotonic()
     reference.undisturbed()
     Campaign.usual = time.monotonic() - began
@@ -296,7 +320,7 @@ def test_disturbed_runs_end_as_an_undisturbed_one(place: Path, repo_root: Path, 
     while time.monotonic() < until:
         server.requests.clear()
         server.faults, server.seed = TROUBLE, chance.randint(0, 2**30)
-        campaign = Campaign(place / "campaign", repo_root, server, library, chance)
+        campaign = Campaign(place / "campaign", repo_root, server, library, chance, cluster)
         ended = False
         while not ended and len(campaign.history) < 12 and time.monotonic() < until:
             ended, rounds = campaign.disturb(), rounds + 1
@@ -304,7 +328,7 @@ def test_disturbed_runs_end_as_an_undisturbed_one(place: Path, repo_root: Path, 
         campaign.undisturbed()
         campaign.check(before)
         assert campaign.records() == expected, (SEED, campaign.history)
-    print(f"nemesis: seed {SEED}, {rounds} disturbances")
+    print(f"nemesis: seed {SEED}, {cluster or 'workers'}, {rounds} disturbances")
     assert rounds
 
 
@@ -337,3 +361,20 @@ write("both", True, True); write("folder", False, True); write("file", True, Fal
     none = random.Random()
     none.choice = lambda options: options[0]  # type: ignore[method-assign,assignment]
     assert disk.after_power_cut(none) == {root / "both": b"both", root / "folder": b""}
+
+
+def test_clocks_differ_and_jump_under_the_layer(tmp_path: Path) -> None:
+    library = build(tmp_path)
+    if library is None:
+        pytest.skip("needs a C compiler")
+    code = "import time; print(time.time(), time.monotonic())"
+    environment = {**os.environ, "LD_PRELOAD": str(library), "NEMESIS_SKEW": "1000000"}
+    before, offsets = time.monotonic(), set()
+    for _ in range(8):
+        output = subprocess.run(
+            [sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True
+        )
+        date, monotonic = map(float, output.stdout.split())
+        offsets.add(round((date - time.time()) / 1_000_000))
+        assert before <= monotonic <= time.monotonic()
+    assert len(offsets) > 1 and offsets <= {-1, 0, 1}

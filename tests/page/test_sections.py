@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from beam_page import conversation_data
+from beam_page import building, conversation_data
 from beam_page.building import write_page
 from beam_page.headlines import opening
 from beam_page.replaying import Remade
 from beam_page.run_folder import RunFolder, StoredArm, read_run
 from beam_page.sections import sections_of, shown_section
 from beamlib.data.loading import Loaded
+from beamlib.report.outcomes import OUTCOMES
 
 
 def titles(run: Path, part: str) -> list[str]:
@@ -38,6 +39,19 @@ def test_a_tier_shows_what_all_sizes_do_not(tmp_path: Path) -> None:
     assert titles(tmp_path, "all") == ["table1 main results"]
     assert titles(tmp_path, "100k") == ["errata effect"]
     assert titles(tmp_path, "100k-a") == ["errata effect", "table1 main results"]  # by another judge: left out of all
+
+
+def test_every_share_of_where_answers_are_lost_leads_to_its_questions(tmp_path: Path, repo_root: Path) -> None:
+    lines = ["size,ability,mean,series,outcome"]
+    for outcome in OUTCOMES:
+        lines += [f'100K,average,0.125,{series},"{outcome}"' for series in ("rag", "gone")]
+    path = tmp_path / "tables/100k/table1_outcomes.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join([*lines, "# a footer"]) + "\n")
+    (table,) = building._lost(tmp_path, {"rag"})
+    assert table["rows"] == [("rag", ["0.125"] * len(OUTCOMES))]
+    filters = (repo_root / "packages/beam_page/viewer/list.js").read_text("utf-8")
+    assert all(f"\n  {show}: [" in filters for _, show in table["columns"])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def commands(repo_root: Path) -> list[list[str]]:
 def test_the_first_commands_run_and_print_what_the_page_says(
     repo_root: Path, called: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (repo_root / "ARTIFACT-EVALUATION.md").read_text("utf-8")
+    page = re.sub("<!--.*?-->", "", (repo_root / "ARTIFACT-EVALUATION.md").read_text("utf-8"))
     figures, claims, evidence, errata, main_job = commands(repo_root)
     assert main_job[:2] == ["./run_all.sh", "--sizes"]  # the main job itself has its tests
     monkeypatch.chdir(repo_root)
@@ -33,8 +33,10 @@ def test_the_first_commands_run_and_print_what_the_page_says(
         assert done.returncode == 0, done.stderr
         printed[arguments[0]] = done.stdout
     assert printed["claims"].strip().splitlines()[-1].strip() in page.replace("`", "")
-    assert "0.630" in printed["evidence"] and "0.744" in printed["evidence"]
-    assert len(re.findall(r"^\| \d+[KM]-\d+-q", printed["data"], re.MULTILINE)) == 195 and " 195 " in page
+    stated = re.search(r"`hybrid` (\.\d{3}) \(K = 5\) and (\.\d{3}) \(K = 15\) at 100K", page)
+    assert stated and all(f"0{value}" in printed["evidence"] for value in stated.groups())
+    listed = len(re.findall(r"^\| \d+[KM]-\d+-q", printed["data"], re.MULTILINE))
+    assert listed > 190 and f" prints {listed} questions with known defects" in page
     for number in (3, 4):
         assert f"figure{number}_released.png" in printed["--figures"]
     for number in (3, 4, 5):
@@ -49,7 +51,7 @@ def test_the_citation_is_whole(repo_root: Path) -> None:
 
 def test_the_readme_states_what_is_measured(repo_root: Path) -> None:
     """The sentence on Figure 4's question: what more pairs bring, with intervals, and the best choice of five."""
-    text = " ".join((repo_root / "README.md").read_text("utf-8").split())
+    text = " ".join(re.sub("<!--.*?-->", "", (repo_root / "README.md").read_text("utf-8")).split())
     released = ReleasedRecall()
     for row in released.gains([5, 15]).to_dict("records"):
         mean, low, high = (f"{row[name]:.2f}".lstrip("0") for name in ("mean", "low", "high"))

@@ -113,6 +113,12 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "data audit": [(lambda p: [p.data], 0, "")],
     "data errata": [(lambda p: [], 0, "")],
     "data readings": [(lambda p: [], 0, "kappa")],
+    "data detectors": [(lambda p: [p.data], 0, "recall")],
+    "data read": [(lambda p: [p.data, "--question", "100K-1-q00", "--user-side"], 0, "Expected")],
+    "data plant": [
+        (lambda p: [p.data, "--out", p.archive.parent / "x", "--key", p.run / "key.json", "--seed", "1"], 2, "of 60"),
+    ],
+    "data readers": [(lambda p: [p.data / "100K/1/chat.json", "--key", p.models], 2, "name the key")],
     "data download": [(lambda p: [p.data], 2, REFUSED), (lambda p: [p.data / "100K"], 2, REFUSED)],
     "endpoints": [(lambda p: ["--models", p.models, "--yes"], 2, "none of the endpoints")],
     "evidence": [(lambda p: ["--data", p.data, "--k", "1", "--long"], 0, "recall")],

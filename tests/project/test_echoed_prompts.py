@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from pydantic import StrictInt
 
 from beam_generate.plan_text import read_batches, read_narratives
 from beam_generate.replies import reply_json, reply_questions
@@ -13,6 +14,7 @@ from beam_meme.auditing import Annotation, Audit, ThirdPerson
 from beam_meme.episode_gold import MemeGold, MemeTask
 from beam_meme.fillers import read_verdict
 from beam_meme.meme_judge import ToJudgeMeme, judge_round
+from beam_memories.by_name.readagent import CHOICE
 from beam_memories.evolving.dependencies import read_notes
 from beam_memories.evolving.json_replies import json_object
 from beamlib.llm.json_replies import found_json, read_json
@@ -67,6 +69,8 @@ READERS: dict[str, Reader] = {
     "filter_batch": lambda reply: read_numbers(reply, 9),
     "wiki_choose": lambda reply: (json_object(reply, "wiki_choose") or {}).get("pages"),
     "dependency_notes": read_notes,
+    "readagent_page": lambda reply: CHOICE.fullmatch(reply),
+    "readagent_lookup": lambda reply: read_json(reply, list[StrictInt], strict=True, prompt="readagent_lookup")[0],
     "meme_filler_conflict": read_verdict,
     "meme_third_person": lambda reply: read_json(reply, ThirdPerson, strict=True, prompt="meme_third_person")[0],
     "meme_annotation": lambda reply: read_json(reply, Annotation, strict=True, prompt="meme_annotation")[0],
@@ -93,7 +97,7 @@ READERS: dict[str, Reader] = {
         (
             "answer", "answer_full", "answer_full_released", "answer_turns", "assistant_answer", "biography",
             "dialogue_summary", "episodic_keys", "meme_answer", "meme_session_assistant", "meme_session_user",
-            "plan_summary", "scratchpad_compress", "scratchpad_notes", "user_followup", "user_reply",
+            "plan_summary", "readagent_gist", "scratchpad_compress", "scratchpad_notes", "user_followup", "user_reply",
             *(name for name in prompt_ids() if name.startswith("memorycode_")),
         ),
         SPEECH,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ledger_mutants import Row, missing_mutants, rows_of
+
 ROOT = Path(__file__).parents[2]
 LEDGERS = {"fidelity.md": 120, "memorycode-fidelity.md": 20, "meme-fidelity.md": 20}
 """Each ledger and how many rows it has at least."""
@@ -18,16 +20,6 @@ HOLDS = ("as described", "preset")
 VERDICTS = {*HOLDS, "open", "deviates", "not reproduced"}
 _NAMED = re.compile(r"`([\w./-]+\.\w+)(?::(\w+))?`")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`")
-Row = list[str]
-
-
-def rows_of(text: str) -> Iterator[Row]:
-    """The cells of every row that has a number."""
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        if cells and cells[0].isdecimal():
-            yield cells
-
 
 ROWS = {name: list(rows_of((ROOT / "docs" / name).read_text(encoding="utf-8"))) for name in LEDGERS}
 EACH = [pytest.param(row, id=f"{name.removesuffix('.md')}-{row[0]}") for name, rows in ROWS.items() for row in rows]
@@ -95,6 +87,12 @@ def test_a_ledger_is_whole(name: str) -> None:
 def test_a_row_names_what_is_there_and_the_test_that_holds_it(row: Row) -> None:
     found = list(problems(row))
     assert found == [], f"row {row[0]}: {'; '.join(found)}"
+
+
+@pytest.mark.parametrize("ledger", LEDGERS)
+def test_each_row_that_names_a_test_has_a_mutant_that_can_be_applied(ledger: str) -> None:
+    """That the tests fail under them is tried by the slow tests."""
+    assert missing_mutants(ledger.removesuffix(".md")) == []
 
 
 GOOD = "| 1 | 2 | it is so | as described | `README.md` | | `tests/project/test_fidelity.py::test_a_ledger_is_whole` |"

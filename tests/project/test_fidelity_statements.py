@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import faiss
 import pytest
 
 import beamlib
+from beam_memories.transformer import HUB_NAMES
 from beamlib.data.conversations import ABILITIES, SIZES, Conversation, Probe, Size
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
@@ -21,6 +22,7 @@ from beamlib.llm.model import Completion, ModelRoles, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.light import Light, LightSettings
+from beamlib.memory.protocol import passage
 from beamlib.memory.rag import Rag
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.places import PARAMS
@@ -234,6 +236,25 @@ class Keys:
         return Completion(replies.get(prompt.id, "yes"))
 
 
+def test_each_pair_is_found_by_the_keys_and_the_summary_that_a_model_extracts(example: Conversation) -> None:
+    class Extractor(Keys):
+        asked: ClassVar[list[Mapping[str, str]]] = []
+
+        async def complete(self, prompt: Prompt) -> Completion:
+            if prompt.id != "episodic_keys":
+                return await super().complete(prompt)
+            self.asked.append(prompt.variables)
+            return Completion(f"bird: falcon {len(self.asked)}\nSummary: talk number {len(self.asked)} on birds.")
+
+    light = Light(Extractor(), LightSettings(retriever="dense"))
+    light.ingest(example)
+    assert [asked["pair"] for asked in Extractor.asked] == [passage(pair).text for pair in example.pairs]
+    assert [asked["history"] != "" for asked in Extractor.asked] == [place > 0 for place in range(len(example.pairs))]
+    assert light.keys == tuple(
+        (f"bird: falcon {place}", f"talk number {place} on birds.") for place in range(1, len(example.pairs) + 1)
+    )
+
+
 def test_the_scratchpad_is_not_searched_but_shown(example: Conversation) -> None:
     found = []
     for notes in ("- a zeppelin passed.", "- a fair was held."):
@@ -272,6 +293,37 @@ def test_faiss_is_used_by_dense_search_alone(
 def test_the_preset_embeds_by_bge_small() -> None:
     settings = light_settings(paper())
     assert settings.retriever == "dense" and settings.encoders.dense == "BAAI/bge-small-en-v1.5"
+
+
+def test_another_encoder_changes_the_index_alone(example: Conversation) -> None:
+    parameters = usual_parameters("100K", retriever="dense", encoders=["bge-small", "bge-large"])
+    arms = experiments(parameters)["encoder"]
+    assert [(arm.memory, arm.encoder) for arm in arms] == [
+        (memory, encoder) for encoder in ("bge-small", "bge-large") for memory in ("rag", "light")
+    ]
+    assert {arm.name for arm in arms} == {f"{arm.memory}-dense-k5-{arm.encoder}" for arm in arms}
+    plain = light_settings(parameters)
+    for arm in arms[1::2]:
+        own = Light.settings_for(given_to(arm, Run.of(parameters), ModelRoles.of(plugins().model())))
+        assert own.of_reading == plain.of_reading
+        assert own.encoders.dense == arm.encoder and plain.encoders.dense == "embedded"
+    assert HUB_NAMES["bge-large"] == "BAAI/bge-large-en-v1.5"
+    preset = experiments(paper(encoders=["bge-small", "bge-large"]))["encoder"]
+    assert [arm.encoder for arm in preset] == [None, None, "bge-large", "bge-large"]  # bge-small is the preset's own
+
+
+def test_the_indexes_of_table_12_are_those_of_faiss(example: Conversation) -> None:
+    parameters = usual_parameters("100K", faiss_indexes=["flat", "hnsw"])
+    flat, graph = experiments(parameters)["index"]
+    assert (flat.name, graph.name) == ("light-dense-k5", "light-dense-k5-hnsw")
+    light = Light(Keys(), light_settings(usual_parameters("100K", retriever="dense")))
+    light.ingest(example)
+    kinds = {}
+    for arm in (flat, graph):
+        own = light.share(given_to(arm, Run.of(parameters), ModelRoles.of(plugins().model())))
+        kinds[arm.name] = type(own._reading().index._index._index)  # type: ignore[attr-defined]
+    assert kinds == {flat.name: faiss.IndexFlatIP, graph.name: faiss.IndexHNSWFlat}
+    assert not experiments(usual_parameters("100K"))["index"] and not experiments(paper())["encoder"]
 
 
 def test_the_arms_of_each_experiment() -> None:

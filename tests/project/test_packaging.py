@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -96,3 +97,19 @@ def test_the_scripts_refuse_another_python(repo_root: Path, tmp_path: Path) -> N
 def test_embedded_files_stay_small(repo_root: Path) -> None:
     embedded = repo_root / "beamlib/retrieval/embedded"
     assert sum(file.stat().st_size for file in embedded.rglob("*") if file.is_file()) <= 8_000_000
+
+
+def test_a_release_is_one_archive_with_its_checksums(repo_root: Path, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "--quiet", "--shared", repo_root, checkout], check=True)
+    done = subprocess.run([checkout / "scripts/release.sh", tmp_path / "out"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (sums,) = (tmp_path / "out").glob("*.sha256")
+    assert subprocess.run(["sha256sum", "--check", "--quiet", sums.name], cwd=sums.parent).returncode == 0
+    (archive,) = (tmp_path / "out").glob("*.tar.gz")
+    with tarfile.open(archive) as held:
+        names = {name.partition("/")[2] for name in held.getnames()}
+    assert {"README.md", "CITATION.cff", "beamlib/data/measured/retrieval.jsonl.xz"} <= names
+    (checkout / "README.md").write_text("changed")
+    done = subprocess.run([checkout / "scripts/release.sh", tmp_path / "out"], capture_output=True, text=True)
+    assert done.returncode == 2 and "not committed" in done.stderr

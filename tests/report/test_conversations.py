@@ -80,6 +80,7 @@ def test_tables_of_several_sizes_are_joined(tmp_path: Path) -> None:
 def test_table_2_as_marked_by_its_authors() -> None:
     frame = benchmark_comparison()
     assert frame.shape == (9, 10)
+    assert (frame == "✓").sum(axis=1).tolist() == [0, 0, 2, 2, 5, 4, 6, 5, 10]
     assert (frame.loc["BEAM"] == "✓").all(axis=None) and frame.index.get_level_values("benchmark")[-1] == "BEAM"
     alone = [ability for ability in frame if (frame[ability] == "✓").sum() == 1]
     assert alone == ["Contradiction Resolution", "Event Ordering", "Instruction Following"]

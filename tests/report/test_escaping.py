@@ -28,7 +28,8 @@ from beamlib.commands.costs import Estimate, RealisedRow
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
 from beamlib.places import PROMPTS
-from beamlib.report.table import markdown_text, print_rows, save_table
+from beamlib.report.printed import print_rows
+from beamlib.report.table import markdown_text, save_table
 from poisoned import EVIL, NAME, RUN, Scripts, poisoned, poisoned_blocks, poisoned_costs, poisoned_parameters, shown
 
 HERE = Path(__file__).parents[1]

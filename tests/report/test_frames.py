@@ -74,10 +74,11 @@ def runs(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for about, step in (("100K-1-q03", "answer"), ("messages 0-1", "episodic_keys")):
             role = "reader" if step == "answer" else "memory"
             call = StoredCall(
+                key=about,
                 role=role, conversation="100K-1", step=step, about=about, model="m", base_url="http://127.0.0.1:1/v1",
                 text="x", input_tokens=1_000_000, output_tokens=500_000, time="2026-11-28T00:00:00+00:00", latency=2.0,
             )  # fmt: skip
-            store.put(about, call)
+            store.put(call)
     return top
 
 

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from beamlib.report.figures import ablation_figure, retriever_figure
-from beamlib.report.series import looks_of, named_look
+from beamlib.report.series import SERIES, in_order, looks_of, named_look, series_named
 from beamlib.report.tables import published_footer
+from beamlib.scoring.measured import ARMS, RETRIEVERS
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,8 @@ def colours(names: list[str], column: str) -> dict[str, tuple[float, ...]]:
     draw = ablation_figure if column == "removed" else retriever_figure
     axes = draw(frame, published_footer("nobody")).axes[0]
     return {
-        name: bars.patches[0].get_facecolor() for name, bars in zip(names, axes.containers[: len(names)], strict=True)
+        name: bars.patches[0].get_facecolor()
+        for name, bars in zip(in_order(names), axes.containers[: len(names)], strict=True)
     }
 
 
@@ -60,3 +62,15 @@ def colours(names: list[str], column: str) -> dict[str, tuple[float, ...]]:
 def test_figures_draw_it_so(names: list[str], column: str) -> None:
     assert colours(names, column) == colours(names[::-1], column)
     assert len(set(colours(names, column).values())) == len(names)
+
+
+def test_the_registry_has_every_measured_arm_and_index_once() -> None:
+    names = [name for series in SERIES for name in (series.name, *series.also)]
+    assert len(set(names)) == len(names)
+    assert {*ARMS, *RETRIEVERS} <= set(names)
+    assert series_named("light_retrieval-alone").label == "LIGHT's index" and series_named("mine").label == "mine"
+
+
+def test_known_names_come_in_the_order_of_the_registry_and_others_last() -> None:
+    for order in itertools.permutations(["theirs", "hybrid", "splade", "dense"]):
+        assert in_order(order) == ["dense", "splade", "hybrid", "theirs"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beamlib.report.table import print_by_ability, print_rows
+from beamlib.report.printed import print_by_ability, print_rows
 
 
 def test_no_cell_is_shortened_on_a_narrow_terminal(

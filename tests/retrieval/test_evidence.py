@@ -51,11 +51,13 @@ def test_rows_and_workers(beam_data: Path) -> None:
     for k in (5, 20):
         rows = {row["ability"]: row for row in alone if row["k"] == k}
         assert "abstention" not in rows
-        parts = [row for ability, row in rows.items() if ability != "all"]
+        parts = [row for ability, row in rows.items() if ability not in ("all", "average")]
         assert rows["all"]["n"] == sum(row["n"] for row in parts)
         assert all(row["low"] < row["recall"] < row["high"] for row in rows.values() if 0 < row["recall"] < 1)
         mean = sum(row["recall"] * row["n"] for row in parts) / rows["all"]["n"]
         assert rows["all"]["recall"] == pytest.approx(mean)
+        assert rows["average"]["recall"] == pytest.approx(sum(row["recall"] for row in parts) / len(parts))
+        assert rows["average"]["n"] == rows["all"]["n"]
     assert alone[0]["recall"] < next(row for row in alone if row["k"] == 20)["recall"]
 
 

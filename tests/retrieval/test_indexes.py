@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import faiss
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -150,3 +151,52 @@ def test_unknown_names_and_budgets_are_refused() -> None:
         key_index(KEYS, "bm26")
     with pytest.raises(UserError, match="k is 0"):
         key_index(KEYS).search("cat", 0)
+
+
+# HNSW
+
+
+def hnsw(keys: list[list[str]]) -> DenseIndex:
+    return DenseIndex(keys, embedded_encoder(), "hnsw")
+
+
+@pytest.fixture(scope="module")
+def many_keys() -> list[list[str]]:
+    rng = Random(5)
+    vocabulary = [f"{first}{second}" for first in ("sea", "bird", "bread", "rain", "hill") for second in "abcdefgh"]
+    return [[" ".join(rng.choices(vocabulary, k=6)) for _ in range(rng.randrange(1, 5))] for _ in range(900)]
+
+
+def test_equal_keys_give_equal_graphs_and_results(many_keys: list[list[str]]) -> None:
+    threads = faiss.omp_get_max_threads()
+    first, second = hnsw(many_keys), hnsw(many_keys)
+    assert faiss.serialize_index(first._index).tobytes() == faiss.serialize_index(second._index).tobytes()
+    assert faiss.omp_get_max_threads() == threads
+    for keys in many_keys[::90]:
+        assert first.search(keys[0], 20) == second.search(keys[0], 20)
+
+
+def test_a_graph_finds_nearly_what_a_flat_index_finds_and_a_smaller_k_is_its_beginning(
+    many_keys: list[list[str]],
+) -> None:
+    graph, flat = hnsw(many_keys), DenseIndex(many_keys, embedded_encoder())
+    shared = 0
+    for keys in many_keys[::30]:
+        best = graph.search(keys[-1], 20)
+        assert len({hit.owner for hit in best}) == 20 and best[0].score == pytest.approx(1, abs=1e-5)
+        for k in (1, 5, 10, 15):
+            assert graph.search(keys[-1], k) == best[:k]
+        shared += len({hit.owner for hit in best} & {hit.owner for hit in flat.search(keys[-1], 20)})
+    assert shared > 0.9 * 20 * 30
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_graph_of_few_keys_gives_all_owners(count: int) -> None:
+    keys = [[f"key {place} of birds"] for place in range(count)] + [[]]
+    assert len(hnsw(keys).search("birds", 20)) == count + 1
+    assert [hit.owner for hit in hnsw(keys).search("birds", 20)][-1] == count
+
+
+def test_one_owner_with_hundreds_of_near_keys_does_not_hide_the_others() -> None:
+    keys = [[f"falcon number {place}" for place in range(400)], ["falcon farm"], ["a loaf of bread"], ["rain"]]
+    assert sorted(hit.owner for hit in hnsw(keys).search("falcon", 4)) == [0, 1, 2, 3]

@@ -31,6 +31,7 @@ from remade_archives import Members, members_of, named, rebuilt, unpacked, unpad
 def stored(number: int, **changes: Any) -> StoredCall:
     return StoredCall(
         **{
+            "key": key_of(number),
             "role": "judge",
             "conversation": "3",
             "step": "judge_nugget",
@@ -53,7 +54,7 @@ def key_of(number: int) -> str:
     return sha256(str(number))
 
 
-def held(run: Path) -> dict[str, list[tuple[str, StoredCall]]]:
+def held(run: Path) -> dict[str, list[StoredCall]]:
     found = {}
     for path in sorted(run.rglob("*.sqlite")):
         with CallStore(path, read_only=True) as store:
@@ -68,9 +69,11 @@ def files(folder: Path) -> dict[str, bytes]:
 def make_run(run: Path, order: int = 1) -> Path:
     for name, numbers in (("100k/3", range(40)), ("100k/10", range(40, 45)), ("1m/3", range(3))):
         with CallStore(run / "calls" / f"{name}.sqlite") as store:
-            store.add((key_of(number), stored(number)) for number in list(numbers)[::order])
+            store.add(stored(number) for number in list(numbers)[::order])
     with CallStore(run / "calls" / "1m" / "3.sqlite") as store:
-        store.put(key_of(99), stored(0, text=None, outcome=Outcome.FILTERED, message="no", model="other"))
+        store.put(
+            stored(99, output_tokens=0, latency=0.0, text=None, outcome=Outcome.FILTERED, message="no", model="other")
+        )
     (run / "100k" / "light").mkdir(parents=True)
     (run / "100k" / "light" / "manifest.json").write_bytes(b'{"arm": "light"}')
     (run / "100k" / "models.yaml").write_bytes(b"k: 5\n" * 300)
@@ -122,7 +125,7 @@ def test_equal_content_is_equal_bytes_wherever_and_however_it_was_recorded(archi
     import_calls(archive, imported)
     assert again.read_bytes() == archive.read_bytes() == export(imported, tmp_path / "third").read_bytes()
     with CallStore(imported / "calls" / "1m" / "3.sqlite") as store:
-        store.put(key_of(0), stored(0, latency=0.01))
+        store.put(stored(0, latency=0.01))
     assert export(imported, tmp_path / "fourth").read_bytes() != archive.read_bytes()
 
 
@@ -146,9 +149,9 @@ def test_importing_keeps_what_is_held_and_fills_in_what_is_missing(archive: Path
     new = tmp_path / "new"
     mine = stored(3, latency=9.0)
     with CallStore(new / "calls" / "100k" / "3.sqlite") as store:
-        store.put(key_of(3), mine)
-        store.put(key_of(4), stored(4, text=None, outcome=Outcome.UNAVAILABLE))
-        store.put(key_of(1000), stored(1000))
+        store.put(mine)
+        store.put(stored(4, text=None, outcome=Outcome.UNAVAILABLE))
+        store.put(stored(1000))
     for _ in range(2):
         import_calls(archive, new)
         with CallStore(new / "calls" / "100k" / "3.sqlite") as store:
@@ -163,7 +166,7 @@ def test_importing_keeps_what_is_held_and_fills_in_what_is_missing(archive: Path
 def test_another_reply_under_the_same_key_is_refused(archive: Path, tmp_path: Path, mine: StoredCall) -> None:
     new = tmp_path / "new"
     with CallStore(new / "calls" / "1m" / "3.sqlite") as store:
-        store.put(key_of(2), mine)
+        store.put(mine)
     before = files(new)
     with pytest.raises(UserError, match=f"conversation 3 has another reply under the key {key_of(2)}"):
         import_calls(archive, new)
@@ -455,7 +458,7 @@ def test_export_refuses_what_import_would(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(archive_module, "_LINE_LIMIT", 2_000)
     for size, fits in ((1_000, True), (2_000, False)):
         with CallStore(tmp_path / str(size) / "100k" / "1.sqlite") as store:
-            store.put("a" * 64, stored(1, text="x" * size))
+            store.put(stored(1, text="x" * size))
         target = tmp_path / f"{size}.tar.zst"
         if fits:
             export_calls(tmp_path / str(size), target)

@@ -364,21 +364,23 @@ def test_a_batch_system_that_is_not_here_is_told_in_one_sentence(
 
 
 def test_a_reply_after_one_that_a_full_disk_tore_is_kept(tmp_path: Path) -> None:
-    about: dict[str, Any] = dict.fromkeys(("role", "conversation", "step", "about", "model", "base_url", "text"), "one")
+    about: dict[str, Any] = dict.fromkeys(
+        ("key", "role", "conversation", "step", "about", "model", "base_url", "text"), "one"
+    )
     journal = JournalStore(tmp_path / "100K-1.sqlite", run_id="1")
     journal.journal.write_bytes(b'["torn')
-    journal.put("key", StoredCall(**about, time="2026-11-23T16:00:00+00:00"))
-    assert [key for _, key, _ in replies(journal.journal)] == ["key"]
+    journal.put(StoredCall(**about, time="2026-11-23T16:00:00+00:00"))
+    assert [call.key for _, call in replies(journal.journal)] == ["one"]
 
 
 def test_journals_go_after_the_store_that_holds_them_is_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A power cut between the two must find either."""
-    about: dict[str, Any] = dict.fromkeys(("role", "conversation", "step", "about", "model", "base_url", "text"), "one")
-    JournalStore(tmp_path / "100K-1.sqlite", run_id="1").put(
-        "key", StoredCall(**about, time="2026-11-23T16:00:00+00:00")
+    about: dict[str, Any] = dict.fromkeys(
+        ("key", "role", "conversation", "step", "about", "model", "base_url", "text"), "one"
     )
+    JournalStore(tmp_path / "100K-1.sqlite", run_id="1").put(StoredCall(**about, time="2026-11-23T16:00:00+00:00"))
     events: list[str] = []
     replace, unlink = Path.replace, Path.unlink
     monkeypatch.setattr("beam_run.cluster.journal.sync", lambda path: events.append(f"sync {path.name}"))
@@ -396,7 +398,7 @@ def test_journals_go_after_the_store_that_holds_them_is_on_disk(
 
 def test_a_failure_that_may_pass_never_hides_a_reply(tmp_path: Path) -> None:
     """Clocks differ: the worker that failed may have written the later time."""
-    about: dict[str, Any] = dict.fromkeys(("role", "conversation", "step", "about", "model", "base_url"), "one")
+    about: dict[str, Any] = dict.fromkeys(("key", "role", "conversation", "step", "about", "model", "base_url"), "one")
     store = tmp_path / "100K-1.sqlite"
     CallStore(store, run_id="1").close()
     reply = StoredCall(**about, text="paid", time="2026-11-23T16:00:00+00:00")
@@ -404,17 +406,17 @@ def test_a_failure_that_may_pass_never_hides_a_reply(tmp_path: Path) -> None:
     for calls in ((reply,), (failure,), ()):  # of workers, each of which reads what those before it wrote
         journal = JournalStore(store, run_id="1")
         if calls == (failure,):
-            assert journal.get("key") == reply
+            assert journal.get("one") == reply
         for call in calls:
-            journal.put("key", call)
-    assert JournalStore(store, run_id="1").get("key") == reply
+            journal.put(call)
+    assert JournalStore(store, run_id="1").get("one") == reply
     assert merge(store, "1") == 2
     late = JournalStore(store, run_id="1")
-    late.put("key", failure)
-    assert late.get("key") == reply
+    late.put(failure)
+    assert late.get("one") == reply
     merge(store, "1")
     with CallStore(store, read_only=True) as merged:
-        assert merged.get("key") == reply
+        assert merged.get("one") == reply
 
 
 RUNS = """

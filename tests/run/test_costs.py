@@ -172,13 +172,14 @@ def put(folder: Path, conversation: str, calls: list[dict[str, Any]]) -> None:
     with CallStore(folder / f"{conversation}.sqlite") as store:
         for number, call in enumerate(calls):
             values = {
+                "key": f"{number:064x}",
                 "conversation": conversation,
                 "about": "",
                 "base_url": "http://127.0.0.1:9/v1",
                 "time": "2026-01-01T00:00:00+00:00",
                 **call,
             }
-            store.put(f"{number:064x}", StoredCall.model_validate(values))
+            store.put(StoredCall.model_validate(values))
 
 
 def test_what_the_stores_hold_is_summed_reading_included(parameters: RunParameters, tmp_path: Path) -> None:

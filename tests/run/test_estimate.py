@@ -170,12 +170,13 @@ def test_a_stored_failure_that_may_pass_is_pending_and_any_other_is_held(
         for key, outcome in zip(keys, ("content filter", "endpoint unavailable", "refused"), strict=False):
             values = {
                 **common,
+                "key": key,
                 "base_url": "",
                 "outcome": outcome,
                 "message": "no",
                 "time": "2026-01-01T00:00:00+00:00",
             }
-            store.put(key, StoredCall.model_validate(values))
+            store.put(StoredCall.model_validate(values))
     found = estimate(parameters, arms, quiet=True)
     answering = next(row for row in found.rows if row.step == "answer")
     assert (answering.calls, answering.held) == (19, 1)

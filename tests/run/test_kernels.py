@@ -94,6 +94,7 @@ def test_where_no_socket_fits_the_folder_for_temporary_files_jupyter_starts_kern
     assert (tmp_path / "pages/ends.html").is_file()
 
 
+@pytest.mark.slow
 @linux_only
 def test_a_killed_job_leaves_no_kernel(tmp_path: Path) -> None:
     running = job(written(tmp_path, sleeps=SLEEPS), "sleeps")

@@ -25,7 +25,9 @@ from beam_run.executing import (
     parameter_cell,
     preflight,
 )
+from beam_run.job import MainJob, plan
 from beam_run.notebooks import begin
+from beam_run.steps import _notebooks_of
 from beamlib.commands.options import named_settings
 from beamlib.errors import UserError
 from beamlib.llm.stored_model import CallStore
@@ -232,7 +234,7 @@ def test_parameters_are_documented(repo_root: Path) -> None:
     assert (repo_root / "docs/parameters.md").read_text() == reference
     base = load_parameters(PARAMS / BASE)
     usual = {name: field.default for name, field in FIELDS.items() if not field.is_required()}
-    assert len(usual) == 10 and usual == {name: base[name] for name in usual}
+    assert len(usual) == 16 and usual == {name: base[name] for name in usual}
 
 
 def test_a_run_folder_that_is_data_is_refused(tmp_path: Path) -> None:
@@ -309,6 +311,31 @@ def test_other_parameters_than_those_of_the_run_are_a_trial(
         assert f"other values of: {changed}; written to {work.run}" in printed
         again = begin({"size": "100K", "run": str(run), **values}, EVALUATION[2])
         assert again.run == work.run
+
+
+def test_authors_are_those_of_the_run_wherever_their_file_lies(of_the_run: RunParameters, tmp_path: Path) -> None:
+    kept, mine, run = tmp_path / "kept.yaml", tmp_path / "mine.yaml", Path(of_the_run.run)
+    for path in (kept, mine):
+        path.write_text((ROOT / "params/models.yaml").read_text())
+    authors = of_the_run.model_copy(update={"authors": str(kept)})
+    execute(EVALUATION[2], authors, run / "notebooks/100k")
+    values = {"size": "100K", "run": str(run), "settings": {"k": 7, "authors": str(mine)}}
+    assert begin(values, EVALUATION[2]).run == run
+    mine.write_text(mine.read_text().replace("gpt-4.1-mini", "another"))
+    assert begin(values, EVALUATION[2]).run.parent == run / "trials"
+
+
+def test_notebooks_get_the_authors_that_the_run_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their file may be edited while conversations are written: what notebooks 01 to 04 show is by those who wrote."""
+    monkeypatch.setattr("beam_run.job.RUNS", tmp_path / "runs")
+    authors = tmp_path / "authors.yaml"
+    authors.write_text((ROOT / "params/models.yaml").read_text())
+    planned = plan(MainJob(None, ["100k"], "mine", 1, "paper", "", {}, False, authors=authors), tmp_path)
+    assert planned.authors is not None
+    kept = planned.authors.save(planned.folder / "authors")
+    authors.write_text("{}")
+    shown = {parameters.generation.authors for name, parameters, _ in _notebooks_of(planned) if name in GENERATION}
+    assert shown == {str(kept)}
 
 
 def test_a_trial_begins_with_the_calls_of_the_run(of_the_run: RunParameters, tmp_path: Path) -> None:

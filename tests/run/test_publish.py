@@ -18,17 +18,19 @@ from pydantic import BaseModel, create_model
 
 import beamlib
 from beam_page.building import write_page
+from beam_page.data_files import read_data
 from beam_page.run_folder import read_run
+from beam_run import publish as publishing
 from beam_run.archive import export_calls, import_calls
 from beam_run.publish import publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import CLAIMED, Manifest, differing_claim, read_manifest
+from beamlib.evaluate.beam_records import Manifest, differing_claim, read_manifest
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.basis import Basis, basis_of, unverified
 from beamlib.llm.call_store import StoredCall
-from beamlib.llm.endpoints import Endpoint, parse_models
+from beamlib.llm.endpoints import Endpoint, load_models, parse_models
 from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
@@ -225,6 +227,22 @@ def test_an_arm_of_a_retriever_that_is_gone_is_named_and_the_rest_replayed(run: 
     assert "1 not replayed: the retriever 'hybrid-beam' was fitted to BEAM" in line
 
 
+def test_costs_on_the_page_say_what_they_rest_on(run: Path, tmp_path: Path) -> None:
+    publish(run, tmp_path / "run.tar.zst")
+    import_calls(tmp_path / "run.tar.zst", tmp_path / "theirs")
+    ours = shutil.copytree(run, tmp_path / "ours")
+    for folder, words in (
+        (
+            ours,
+            "tokens: reported by the server; seconds: measured where it was recorded; prices: as in the models file",
+        ),
+        (tmp_path / "theirs", "tokens, seconds and prices: claimed by a publisher"),
+    ):
+        page = write_page(read_run(folder, EXAMPLE), workers=1)
+        assert f"Costs rest on {words}." in page.read_text()
+        assert read_data(folder / "page/run.js")["costs_rest_on"] == words
+
+
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """Where each value of a manifest stands; of many conversations, questions and models one each."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -245,7 +263,10 @@ def other(value: Any) -> Any:
     return [*value, "forged"] if isinstance(value, list) else re.sub("^[0-9a-f]{4}", "beef", value[:-1]) + "~"
 
 
-@pytest.mark.parametrize("name", sorted(Manifest.model_fields.keys() - CLAIMED.keys() - {"schema_version"}))
+COMPARED = Manifest.model_fields.keys() - {*unverified(Manifest), "schema_version", "claimed"}
+
+
+@pytest.mark.parametrize("name", sorted(COMPARED))
 def test_a_field_of_a_manifest_that_the_replay_contradicts_is_named(name: str, run: Path) -> None:
     honest = read_manifest(run / "100k-one/none")
     value = honest.model_dump(mode="json")
@@ -275,9 +296,9 @@ def test_a_manifest_with_any_one_field_forged_is_refused_or_said_to_be_claimed(r
             said = verify(remade({**whole, name: signed(forged)}, tmp_path / "forged.tar.zst"), EXAMPLE)
         except UserError:
             continue
-        assert "claimed, not checked: the commit" in said
+        assert "; the commit " in said.partition("claimed, not checked: ")[2]
         passed[".".join(map(str, path))] = said
-    assert {field.partition(".")[0] for field in passed} <= {name for name, words in CLAIMED.items()}
+    assert {field.partition(".")[0] for field in passed} <= set(unverified(Manifest))
     assert "commit" in passed and f"{honest['commit'][:-1]}"[:8] not in passed["commit"].partition("the commit")[2][:9]
     assert not {"settings.question_in_prompt", "settings.judge_repeats", "settings.arm.k"} & set(passed)
 
@@ -298,7 +319,7 @@ def test_everything_forged_at_once_is_refused(run: Path, tmp_path: Path) -> None
 
 def test_every_field_that_a_table_prints_is_compared_or_named_as_claimed() -> None:
     """What footers are built from is the manifest's dump: no field of it may escape both."""
-    compared = Manifest.model_fields.keys() - CLAIMED.keys()
+    compared = Manifest.model_fields.keys() - set(unverified(Manifest))
     source = (Path(beamlib.__file__).parent / "report/footer.py").read_text()
     printed = set(re.findall(r'manifests?, "(\w+)"|manifest(?:\.get\(|\[)"(\w+)"', source))
     names = {one or two for one, two in printed}
@@ -366,8 +387,10 @@ def test_a_field_of_a_call_is_verified_or_named(field: str, archived: dict[str, 
     else:
         values = {"time": "2020-01-01T00:00:00+00:00", "finish_reason": "eos", "text": call["text"] + " Forged."}
         call[field] = values.get(field, other(call.get(field, StoredCall.model_fields[field].default)))
+    if field == "key":  # of a request that nothing asks for; the one that is asked for is not stored
+        call["key"] = "0" * 64
     archive = remade(restored(archived, name, calls), tmp_path / "forged.tar.zst")
-    if field in ("text", "outcome"):
+    if field in ("key", "text", "outcome"):
         with pytest.raises(UserError, match=r"came out otherwise than published|calls? (is|are) not stored"):
             verify(archive, EXAMPLE)
     elif basis_of(StoredCall)[field] is Basis.COMPUTED:
@@ -385,6 +408,37 @@ def test_a_field_that_a_record_gets_is_named_until_it_is_verified() -> None:
     grown = create_model("grown", __base__=StoredCall, fingerprint=(str, ""), seed=(Annotated[int, Basis.COMPUTED], 0))
     assert set(unverified(grown)) == {*unverified(StoredCall), "fingerprint"}
     assert set(basis_of(StoredCall).values()) == {Basis.COMPUTED, Basis.REPORTED, Basis.MEASURED}
+
+
+def grown(kind: type[BaseModel], value: BaseModel) -> BaseModel:
+    """The same record of a kind with one field more, of which nobody says what it rests on."""
+    more = create_model("grown", __base__=kind, weather=(str, ""))
+    return more.model_construct(**{name: getattr(value, name) for name in kind.model_fields}, weather="fine")
+
+
+def test_a_new_field_of_calls_models_and_manifests_is_in_what_verify_prints(
+    archived: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = remade(archived, tmp_path / "run.tar.zst")
+    before = verify(archive, EXAMPLE)
+    assert "weather" not in before
+
+    def models_with_it(path: Path) -> Any:
+        models = load_models(path)
+        return models.model_copy(update={"judge": grown(Endpoint, models.judge)})
+
+    def manifest_with_it(folder: Path) -> Any:
+        return grown(Manifest, read_manifest(folder))
+
+    monkeypatch.setattr(publishing, "StoredCall", create_model("grown", __base__=StoredCall, weather=(str, "")))
+    monkeypatch.setattr(publishing, "load_models", models_with_it)
+    monkeypatch.setattr(publishing, "read_manifest", manifest_with_it)
+    monkeypatch.setattr(publishing, "_keyless", lambda path: path)
+    lines = verify(archive, EXAMPLE)
+    of_calls = lines.partition("of each call its ")[2].partition(";")[0].split(", ")
+    (of_judge,) = re.findall(r"of judge scripted, and its ([^;\n]*)", lines)
+    assert "weather" in of_calls and "weather" in of_judge.split(", ") and "the weather fine; " in lines
+    assert re.sub(r", weather|the weather fine; ", "", lines) == before
 
 
 @pytest.mark.parametrize("field", quick(Endpoint, "input_price", "timeout"))
@@ -412,6 +466,20 @@ def test_a_field_of_the_models_file_is_verified_or_named(
     assert field in named[1].split(", ") or (field.endswith("price") and f"${value:g}" in named[0])
 
 
+def test_a_parameter_that_no_method_was_computed_with_is_named(archived: dict[str, bytes], tmp_path: Path) -> None:
+    honest = json.loads(archived["100k-one/parameters.json"])
+    files = dict(archived)
+
+    def named() -> set[str]:
+        lines = verify(remade(files, tmp_path / "run.tar.zst"), EXAMPLE)
+        return set(lines.partition("parameters.json: its ")[2].partition("\n")[0].split(", "))
+
+    before = named()
+    assert {"workers", "budgets", "protocol"} <= before and not {"alignment", "judge_repeats"} & before
+    files["100k-one/parameters.json"] = json.dumps({**honest, "alignment": "greedy~", "judge_repeats": 3}).encode()
+    assert named() == before | {"alignment", "judge_repeats"}
+
+
 def test_surplus_calls_and_tokens_are_named(archived: dict[str, bytes], tmp_path: Path) -> None:
     name, calls = store_of(archived)
     for call in calls:
@@ -430,6 +498,20 @@ def test_the_hash_of_a_prompt_that_has_calls_is_verified(archived: dict[str, byt
     forged = {**archived, "100k-one/none/manifest.json": signed(manifest)}
     with pytest.raises(UserError, match="field 'prompts' says of judge_nugget 'beef"):
         verify(remade(forged, tmp_path / "forged.tar.zst"), EXAMPLE)
+
+
+@pytest.mark.parametrize("role", ["reader", "judge"])
+def test_a_reply_that_another_question_got_too_does_not_stand_in_for_a_lost_call(
+    role: str, run: Path, tmp_path: Path
+) -> None:
+    """Verdicts, and answers such as "No", are alike among many questions."""
+    copy = shutil.copytree(run, tmp_path / "run")
+    (store,) = copy.glob("calls/100k/*.sqlite")
+    with sqlite3.connect(store) as connection:
+        connection.execute("DELETE FROM calls WHERE role = ? AND about LIKE '100K-1-q07%'", (role,))
+    lost = "the answer to 100K-1-q07" if role == "reader" else "nugget 1 of 100K-1-q07"
+    with pytest.raises(UserError, match=rf"have no stored call.*none, {lost}"):
+        publish(copy, tmp_path / "run.tar.zst")
 
 
 @pytest.mark.parametrize("given", [None, EXAMPLE])

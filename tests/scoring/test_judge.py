@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from beamlib.data.gold import Gold
+from beamlib.data.gold import ABILITIES, Gold
 from beamlib.errors import UserError
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
 from beamlib.scoring.judge import ToJudge, judge_answers
@@ -65,6 +65,14 @@ def test_one_call_per_nugget_with_question_nugget_and_answer():
         "summarization",
     )
     assert judgement.alignments == () and judgement.unscored is None and model.asked("align_events") == []
+
+
+@pytest.mark.parametrize("ability", ABILITIES)
+def test_nine_abilities_are_never_aligned(ability):
+    model = Scripted()
+    judgement = judge_answer("Q", "First beans.\nThen peas.", None, gold(["beans", "peas"], ability), model)
+    assert bool(model.asked("align_events")) == bool(judgement.alignments) == (ability == "event_ordering")
+    assert len(judgement.verdicts) == 2
 
 
 def test_unscored_answers_cost_nothing():

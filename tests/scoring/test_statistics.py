@@ -17,6 +17,7 @@ from beamlib.scoring.intervals import (
     compare,
     conversation_values,
     difference_interval,
+    holm,
     interval_note,
     mean_interval,
     sign_flip_test,
@@ -154,3 +155,19 @@ def test_compare_refuses_other_questions():
         compare(frame([0.9, 0.8, 0.7]), frame([0.5, 0.6]))
     with pytest.raises(UserError, match="another ability or conversation"):
         compare(frame([0.9, 0.8]), frame([0.9, 0.8], "summarization"))
+
+
+def test_holm_equals_its_definition() -> None:
+    """Sorted p-values times the number of hypotheses that are left, never falling, at most 1 (Holm 1979)."""
+    assert holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
+    assert holm([0.04, float("nan"), 0.01])[::2] == pytest.approx([0.04, 0.02])
+    assert holm([]) == [] and holm([0.7, 0.8]) == [1.0, 1.0]
+
+
+def test_of_fifty_comparisons_without_a_difference_hardly_any_table_differs() -> None:
+    """Ten abilities times five ablations, n = 20: plain tests find some in most tables, corrected ones hardly."""
+    draws = np.random.default_rng(4).normal(size=(400, 50, 20))
+    p_values = 2 * stats.t.sf(abs(draws.mean(-1)) / (draws.std(-1, ddof=1) / np.sqrt(20)), 19)
+    plain = (p_values < 0.05).any(axis=1).mean()
+    corrected = np.mean([min(holm(list(row))) < 0.05 for row in p_values])
+    assert plain > 0.85 and corrected < 0.08

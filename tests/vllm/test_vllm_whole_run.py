@@ -86,7 +86,7 @@ def test_a_conversation_from_nothing_and_again_without_the_server(
     assert sum(judgement.unscored is None for judgement in judged) >= 0.7 * len(judged)
 
     with CallStore(tmp_path / "first" / "calls" / "100k" / "100K-1.sqlite", read_only=True) as store:
-        steps = [call.step for _, call in store.calls()]
+        steps = [call.step for call in store.calls()]
     assert len(steps) == sent
     assert {"episodic_keys", "scratchpad_notes", "scratchpad_filter", "answer", "answer_turns", "judge_nugget"} <= set(
         steps

@@ -38,9 +38,10 @@ FILES = {
     "bold_marks": "bold_marks.csv",
     "misprints": "misprints.csv",
     "listings": "listings.csv",
+    "appendix_examples": "appendix_examples.csv",
 }
 """Name -> file. `bold_marks` lists the cells that are printed bold, `misprints` those that contradict their own Average
-row, `listings` the prompts of the last appendix."""
+row, `listings` the prompts of the last appendix, `appendix_examples` the released questions that others show."""
 
 _ONLY_IN_V2 = ("table11", "table12", "table13", "bold_marks")
 _OTHER_IN_V1 = ("table8", "table9", "table10", "misprints")

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_offline.judge.features import NAMES, trained
+from beam_offline.judge.features import trained
 
 
 class Likelihoods(NamedTuple):
@@ -88,51 +88,10 @@ def likelihoods(row: Sequence[float]) -> Likelihoods:
     return Likelihoods(*map(probability, sums.tolist()))
 
 
-_LOOKED_AT: Final = tuple(
-    NAMES.index(name)
-    for name in (
-        "turned_there", "names_rival", "other_subject", "abstains", "clauses", "done", "conflict", "asking",
-        "no_figure_met", "stems", "polarity_off", "covered_clause", "avoided_said",
-    )
-)  # fmt: skip
-FEW: Final = 6
-SAID: Final = 0.6
-WHOLE: Final = 0.9
-TURNED: Final = 0.5
-BRIEF: Final = math.log1p(2)
-"""Of a feature: content stems of a nugget that is little but figures; share that is said or turned; two clauses."""
-
-
-def score(found: Likelihoods, row: Sequence[float]) -> tuple[float, str]:
-    """Return the verdict and what decided it: seven plain cases, then the trees.
-
-    Nothing is earned by what an answer denies, doubts or takes back, or gives to others than the nugget names; nor by a
-    nugget that is little but figures, none of which is met (GPT-5: 243 of 257 times), one that a clause says in full
-    and in the negative (15 of 17), or one that rules out what the answer says. A brief answer that the information is
-    missing earns a point where it is, and else nothing. Naming a conflict, or asking which statement holds, is enough
-    where that is all a nugget asks for.
-    """
+def score(found: Likelihoods) -> tuple[float, str]:
+    """Return the verdict and what decided it."""
     least = trained()["thresholds"]
-    (
-        turned, other_names, other_subject, abstains, clauses, done, conflict, asking, no_figure, stems, opposite,
-        clause, avoided,
-    ) = (row[at] for at in _LOOKED_AT)  # fmt: skip
-    asked = conflict or asking
-    if turned >= TURNED:
-        return 0.0, "the answer denies or doubts this, or takes it back"
-    if other_names > 0 or (abstains and other_subject == 1):
-        return 0.0, "other names stand in the place of the right ones"
-    if abstains and clauses <= BRIEF:
-        return float(done > 0 and not asked), "the answer says that the information is missing, and little else"
     if found.valid < least["valid"]:
         return 0.0, f"it does not read as an answer that could satisfy the nugget ({found.valid:.2f})"
-    if no_figure and stems <= FEW:
-        return 0.0, "no figure of the nugget stands in the answer"
-    if opposite >= 0.8 and clause >= WHOLE and stems > 1:
-        return 0.0, "the answer says the opposite"
-    if avoided >= SAID:
-        return 0.0, "the answer says what it should leave out"
-    if done > 0 and asked:
-        return 1.0, "the answer does the one thing that is asked for"
     reached = 0.0 if found.half < least["half"] else 1.0 if found.full >= least["full"] else 0.5
     return reached, f"partly or more {found.half:.2f}, fully {found.full:.2f}"

@@ -13,7 +13,7 @@ from beam_offline.judge.features import NAMES, features, trained
 from beam_offline.judge.model import likelihoods, score
 from beam_offline.judge.parsing import MOST_OF_NUGGET, ParsedNugget, parse_nugget
 
-_SAID = tuple(map(NAMES.index, ("soft", "figures_met")))
+_SAID = tuple(map(NAMES.index, ("near", "figures_met")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def judge(question: str, nugget: str, answer: str) -> NuggetScore:
     if not answer.strip():
         return NuggetScore(0, "the answer is empty")
     row = features(question[:MOST_OF_NUGGET], nugget[:MOST_OF_NUGGET], answer)
-    reached, why = score(likelihoods(row), row)
+    reached, why = score(likelihoods(row))
     words, figures = (row[at] for at in _SAID)
     numbers = f" and {figures:.0%} of its figures" if figures >= 0 else ""
     return NuggetScore(reached, f"{why}; {words:.0%} of its words{numbers} are met")
@@ -44,16 +44,16 @@ def judge_nugget(variables: Mapping[str, str]) -> str:
     return json.dumps({"score": float(verdict.score), "reason": verdict.reason}, ensure_ascii=False)
 
 
-FEATURES: Final = ("cosine", "covered", "covered_back", "soft", "soft_back")
+OF_EVENTS: Final = ("cosine", "covered", "covered_back", "soft", "soft_back")
 """Of two texts: the cosine of their vectors; the share of each one's weight that stands in the other, by words and by
 the nearest words."""
 
 
 def event_features(event: str, nugget: str) -> tuple[float, ...]:
-    """Compute the values of `FEATURES`; zeros where a text has no word with content."""
+    """Compute the values of `OF_EVENTS`; zeros where a text has no word with content."""
     first, second = parse_nugget(event), parse_nugget(nugget)
     if not first.stems or not second.stems:
-        return (0.0,) * len(FEATURES)
+        return (0.0,) * len(OF_EVENTS)
     cosines = second.words @ first.words.T
     return (
         float(first.vector @ second.vector),

@@ -251,7 +251,7 @@ function callsPart(one, texts, shown) {
   const money = (value) => (value === null ? "–" : `$${value.toFixed(5)}`);
   const head = ["step", "role", "model", "about", "tokens in", "cached", "out", "seconds", "cost", "outcome", "arm"];
   return h("section", { "aria-label": "Calls" }, h("h2", {}, "Calls"), calls.length === 0 ? h("p", {}, none) :
-    h("details", {}, h("summary", {}, `${calls.length} calls`), h("p", { class: "facts" }, "Equal requests of several arms are one call. Only a reader's reply tells its arm."),
+    h("details", {}, h("summary", {}, `${calls.length} calls`), h("p", { class: "facts" }, `Equal requests of several arms are one call. Only a reader's reply tells its arm. Costs rest on ${run.costs_rest_on}.`),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Calls" }, h("table", {}, h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", {}, calls.map(([step, role, model, about, input, cached, output, seconds, dollars, outcome, message, series]) =>
           h("tr", {}, [step, role, model, about, input, cached, output, seconds, money(dollars)].map((value) => h("td", {}, String(value))),

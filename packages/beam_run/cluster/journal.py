@@ -37,7 +37,7 @@ class JournalStore(CallStore):
     def __init__(self, path: Path, *, run_id: str) -> None:
         super().__init__(path, read_only=True, run_id=run_id)
         self.journal = path.with_name(f"{path.stem}.{uuid.uuid4().hex}{ENDING}")
-        self._held = {key: (run, call) for run, key, call in _merged(journals(path))}
+        self._held = {call.key: (run, call) for run, call in _merged(journals(path))}
         self._shown = 0.0
 
     def get(self, key: str, *, of_run: bool = False) -> StoredCall | None:
@@ -53,9 +53,9 @@ class JournalStore(CallStore):
         """Return False: the worker has a lease instead."""
         return False
 
-    def put(self, key: str, call: StoredCall) -> None:
+    def put(self, call: StoredCall) -> None:
         """Append a call and sync it to disk, even if the lease was lost meanwhile: it has been paid for."""
-        said = json.dumps([self.run_id, key, call.model_dump(mode="json")])
+        said = json.dumps([self.run_id, call.model_dump(mode="json")])
         # On a line of its own: a full disk may have torn the one before.
         line = f"\n{json.dumps([sha256(said), said])}\n".encode()
         with self._lock:
@@ -66,7 +66,7 @@ class JournalStore(CallStore):
                 os.fsync(handle.fileno())
             if new:
                 sync(self.journal.parent)
-            self._held[key] = self.run_id, call
+            self._held[call.key] = self.run_id, call
             if time.monotonic() - self._shown > 1:
                 self._shown = time.monotonic()
                 tell(f"{self.path.stem}: {len(self._held):,} new replies")
@@ -77,26 +77,26 @@ def journals(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.stem}.*{ENDING}"))
 
 
-def replies(journal: Path) -> Iterator[tuple[str, str, StoredCall]]:
-    """Yield run, key and call of every complete line; a line torn by a kill is skipped."""
+def replies(journal: Path) -> Iterator[tuple[str, StoredCall]]:
+    """Yield run and call of every complete line; a line torn by a kill is skipped."""
     with journal.open("rb") as lines:
         for line in lines:
             try:
                 digest, said = json.loads(line)
                 if digest == sha256(said):
-                    run, key, call = json.loads(said)
-                    yield run, key, StoredCall.model_validate(call)
+                    run, call = json.loads(said)
+                    yield run, StoredCall.model_validate(call)
             except (ValueError, TypeError, ValidationError):
                 continue
 
 
-def _merged(paths: list[Path]) -> list[tuple[str, str, StoredCall]]:
-    """Return run, key and call of all lines in the order in which later ones count: a reply counts over any failure.
+def _merged(paths: list[Path]) -> list[tuple[str, StoredCall]]:
+    """Return run and call of all lines in the order in which later ones count: a reply counts over any failure.
 
     Times alone would not do: the clocks of machines differ, and a late failure costs nothing.
     """
     lines = (line for path in paths for line in replies(path))
-    return sorted(lines, key=lambda line: (line[2].outcome is None, not line[2].transient, line[2].time))
+    return sorted(lines, key=lambda line: (line[1].outcome is None, not line[1].transient, line[1].time))
 
 
 def merge(path: Path, run_id: str) -> int:
@@ -106,7 +106,7 @@ def merge(path: Path, run_id: str) -> int:
     kill, the journals remain and are merged again.
     """
     merging = journals(path)
-    calls = [(key, call) for _, key, call in _merged(merging)]
+    calls = [call for _, call in _merged(merging)]
     if calls:
         with temporary_folder("beamlib-merge-") as place:
             copy = place / path.name

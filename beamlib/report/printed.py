@@ -1,0 +1,114 @@
+"""Rows on standard output: arms by abilities, and tables that fit the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+
+from beamlib.data.gold import ABILITIES
+from beamlib.files import to_json
+from beamlib.report.csv_cells import safe_cells
+from beamlib.scoring.intervals import interval_note
+
+
+def print_by_ability(
+    rows: Sequence[Mapping[str, Any]],
+    value: str,
+    names: Sequence[str],
+    *,
+    long: bool = False,
+    as_csv: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Print rows per ability as one row for each arm, the abilities in columns; what all rows share stands above.
+
+    Args:
+        rows: A row per arm and ability, with `low`, `high`, `size` and the number of conversations; the average's
+            ability is `average` or `all`.
+        value: The column that is shown by ability.
+        names: The columns that tell rows of different arms apart.
+        long: Keep the row per ability, with its interval and counts.
+    """
+    if as_json or as_csv:
+        print(
+            to_json(list(rows), indent=2) if as_json else safe_cells(pd.DataFrame(rows)).to_csv(index=False),
+            end="\n" * as_json,
+        )
+        return
+    others = [name for name in rows[0] if name not in {*names, *_OF_ABILITY, value}]
+    averages = {tuple(row[name] for name in names): row for row in rows if row["ability"] in _AVERAGES}
+    if long:
+        shown = [dict(row) for row in rows]
+    else:
+        abilities = [name for name in (*_AVERAGES, *ABILITIES) if any(row["ability"] == name for row in rows)]
+        wide = {key: dict(zip(names, key, strict=True)) for key in averages}
+        for key, average in averages.items():
+            values = {row["ability"]: row[value] for row in rows if tuple(row[name] for name in names) == key}
+            wide[key] |= {name: values.get(name) for name in abilities if name in _AVERAGES}
+            wide[key] |= {name: average[name] for name in ("low", "high")}
+            wide[key] |= {name: values.get(name) for name in abilities if name not in _AVERAGES}
+            wide[key] |= {name: average[name] for name in others}
+        shown = list(wide.values())
+    shared = [name for name in (*names, *others) if len({row[name] for row in shown}) == 1 and len(shown) > 1]
+    for name in shared:
+        (shared_value,) = {row.pop(name) for row in shown}
+        if shared_value not in (None, ""):
+            print(f"{name.replace('_', ' ')}: {shared_value}")
+    print_rows(shown, as_json=False, names=[name for name in names if name not in shared])
+    conversations = {
+        row["size"]: row[next(name for name in _CONVERSATIONS if name in row)] for row in averages.values()
+    }
+    print(*(f"Interval, {size}: {interval_note(n)}." for size, n in conversations.items()), sep="\n")
+
+
+_CONVERSATIONS = ("n_conversations", "conversations")
+_OF_ABILITY = ("ability", "low", "high", "n_questions", "n")
+_AVERAGES = ("average", "all")
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, names: Sequence[str] = ()) -> None:
+    """Print rows with the same keys as a JSON list, or as a table with three decimals.
+
+    What is wider than the terminal (80 columns in a pipe) becomes blocks of columns, each of which begins with the
+    columns `names`. No cell is shortened.
+    """
+    if as_json:
+        print(to_json(list(rows), indent=2))
+        return
+    console = Console(markup=False, emoji=False)  # with markup off: [red] in a name is no colour
+    width, others = console.width, [name for name in rows[0] if name not in names] if rows else []
+    while others or (rows and names):
+        shown = len(others)
+        while shown > 1 and _width(_grid(rows, (*names, *others[:shown])), console) > width:
+            shown -= 1
+        grid = _grid(rows, (*names, *others[:shown]))
+        console.width = max(width, _width(grid, console))
+        console.print(grid)
+        others = others[shown:]
+        if not others:
+            return
+        print()
+
+
+def _grid(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Grid:
+    grid = Grid(box=SIMPLE_HEAD, show_edge=False)
+    for name in names:
+        grid.add_column(name.replace("_", "\n"), justify="left" if isinstance(rows[0][name], str) else "right")
+    for row in rows:
+        grid.add_row(*(_cell(row[name]) for name in names))
+    return grid
+
+
+def _width(grid: Grid, console: Console) -> int:
+    return console.measure(grid, options=console.options.update(max_width=10_000)).maximum
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
