@@ -107,7 +107,7 @@ def main() -> None:
         print(product.call(*GENERATE, *asked, "--out", work / GENERATED))
         print(product.call(*TALK, *asked, "--out", work / DIALOGUES))
         few = [word for one in FEW for word in ("--set", one)]
-        run = ("run-all", "--data", work / GENERATED, "--name", product.name, *few)
+        run = ("run-all", "--data", work / GENERATED, "--name", product.name, "--no-admission", *few)
         print(product.call(*run, *asked))
         print(product.call(*ASK, *asked, "--data", work / DIALOGUES, "--name", product.name))
         print(product.call("calls", "export", product.run, work / RUN))

@@ -134,6 +134,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         value = headers.get(name, "").strip()
         if re.fullmatch(r"\d{1,19}(\.\d{1,9})?", value):
             return _seconds_until(float(value)) if float(value) > _POINT_IN_TIME else float(value) / unit
+        if re.fullmatch(rf"(\d[\d.]*\s*{_UNIT}\s*)+", value.lower()) and (seconds := _duration(value)):
+            return seconds[0]
     try:
         date = parsedate_to_datetime(headers.get("retry-after", ""))
     except (ValueError, TypeError, OverflowError):  # a time zone of more seconds than there are
@@ -310,7 +312,7 @@ _WHAT_IT_MAY_BE = (
         "it may be served over TLS only: write https:// in base_url, or the address that it names",
     ),
     (
-        r"without text|empty|no text",
+        r"without text|empty|contains no text",
         "a reasoning parser may take the whole reply for thoughts: switch it off (vLLM: --reasoning-parser), or switch "
         "thinking off by extra: {{chat_template_kwargs: {{enable_thinking: false}}}}",
     ),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from beam_run.ending import conclude
-from beam_run.endpoint_report import endpoints
 from beam_run.facts import facts
 from beam_run.measuring import evidence, measure
 from beam_run.plugins import register_packages
@@ -235,6 +234,25 @@ def estimate_cost(given: EstimateArguments) -> None:
     print(to_json(costs.model_dump(mode="json"), indent=2) if given.as_json else costs.render())
 
 
+@dataclass(frozen=True, kw_only=True)
+class EndpointArguments(ModelOptions):
+    """The options of `beamlib endpoints`."""
+
+    longest: Annotated[
+        int, typer.Option("--longest", min=1_000, help="Tokens of the long request, at most the endpoint's window.")
+    ] = 8_000
+    as_json: Json = False
+
+
+@app.command("endpoints", rich_help_panel=MAIN_JOB)
+@options_from(EndpointArguments, ("calls", "prompts", "settings", "max_cost"))
+def examine(given: EndpointArguments) -> None:
+    """Ask the endpoints of a models file known questions; measure their speed, limits and verdicts, without a run."""
+    from beam_run.endpoint_report import report_endpoints
+
+    report_endpoints(given.endpoints, given.longest, yes=given.yes, as_json=given.as_json)
+
+
 @app.command(rich_help_panel=RESULTS)
 def score(
     run: Annotated[Path, typer.Argument(help="A run folder, or one arm's folder in it.")],
@@ -327,7 +345,6 @@ def calls_verify(
     print(verify(archive, data))
 
 
-app.command(rich_help_panel=MAIN_JOB)(endpoints)
 app.command(rich_help_panel=RESULTS)(evidence)
 app.command(rich_help_panel=RESULTS)(measure)
 for _module in COMMANDS:

@@ -6,13 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from beam_run.known_verdicts import JudgeExam, known_verdicts
 from beamlib.commands.admission import known_questions
-from beamlib.commands.options import Json, ModelOptions, options_from
+from beamlib.commands.options import Endpoints
 from beamlib.confirmation import Quote, confirm_calls
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
@@ -29,7 +26,6 @@ _LIMIT = 24
 """Output tokens that the request allows whose limit is tested."""
 _AT_ONCE = 4
 _TEXTS = 32
-_USUAL_LONGEST = 8_000
 
 
 @dataclass
@@ -162,44 +158,35 @@ def _measure_encoder(endpoint: Embedding, report: EndpointReport) -> None:
     report.dimensions = read_vector(replies[0]).size
 
 
-@dataclass(frozen=True, kw_only=True)
-class EndpointArguments(ModelOptions):
-    """The options of `beamlib endpoints`."""
+def report_endpoints(served: Endpoints, longest: int, *, yes: bool, as_json: bool) -> None:
+    """Print what the endpoints do, once the user has confirmed the requests.
 
-    longest: Annotated[
-        int, typer.Option("--longest", min=1_000, help="Tokens of the long request, at most the endpoint's window.")
-    ] = _USUAL_LONGEST
-    as_json: Json = False
-
-
-@options_from(EndpointArguments, ("calls", "prompts", "settings", "max_cost"))
-def endpoints(given: EndpointArguments) -> None:
-    """Ask the endpoints of a models file known questions, and measure their speed, limits and verdicts."""
+    Raises:
+        UserError: None of them can be used.
+    """
     with temporary_folder("beamlib-endpoints-") as folder:
-        file = given.endpoints.path(folder)
+        file = served.path(folder)
         if not file:
             raise UserError("beamlib endpoints: name the models with --models or --base-url.")
         models = load_models(Path(file))
     models.take_keys()
     asked = len({(endpoint.model, endpoint.base_url) for _, endpoint in models.by_stored_role()})
     most = asked * (len(known_verdicts()) + _AT_ONCE + 7)
-    text = (
-        f"at most {most} requests to {count(asked, 'endpoint')}, one of {given.longest:,} tokens each, the others short"
-    )
-    prices = [endpoint.dollars(given.longest + 60_000, 0, 5_000) for _, endpoint in models.by_stored_role()]
+    text = f"at most {most} requests to {count(asked, 'endpoint')}, one of {longest:,} tokens each, the others short"
+    prices = [endpoint.dollars(longest + 60_000, 0, 5_000) for _, endpoint in models.by_stored_role()]
     dollars = sum(price or 0.0 for price in set(prices))
     unpriced = tuple(
         sorted({endpoint.model for _, endpoint in models.by_stored_role() if endpoint.dollars(1, 0, 1) is None})
     )
     confirm_calls(
-        {"": Quote(most, dollars, f"{text}: {cost_in_words(dollars, unpriced)}", unpriced)}, lambda: None, given.yes
+        {"": Quote(most, dollars, f"{text}: {cost_in_words(dollars, unpriced)}", unpriced)}, lambda: None, yes
     )
     reports = []
-    for report in examine_endpoints(models, given.longest):
+    for report in examine_endpoints(models, longest):
         reports.append(report)
-        if not given.as_json:
+        if not as_json:
             print(*report.lines(), sep="\n", flush=True)
-    if given.as_json:
+    if as_json:
         print(to_json([asdict(report) for report in reports], indent=2))
     if all(report.problem for report in reports):
         raise UserError("none of the endpoints can be used, for the reasons above; correct the models file.")

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import beamlib
+from beam_run.publish import publish, verify
 from beamlib.commands.admission import admit, known_questions
 from beamlib.commands.estimate import estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.admission import WORDS, admission_calls, learn_mark
 from beamlib.llm.thoughts import clean_reply
@@ -83,6 +85,19 @@ def test_marks_that_nobody_knows_are_learnt_kept_and_replayed(
         file.unlink()
     with pytest.raises(UserError, match="not stored"):  # the judge was asked about answers without thoughts
         answers(replayed, ARMS[:2])
+
+
+@pytest.mark.usefixtures("one_worker")
+@pytest.mark.parametrize("admitted", [True, False])
+def test_an_archive_is_valid_with_and_without_an_admission(admitted: bool, repo_root: Path, tmp_path: Path) -> None:
+    with ScriptedServer(thinking("", "\n@@out@@ ") if admitted else knows) as server:
+        run = a_run(repo_root, tmp_path / "run", server)
+        if admitted:
+            admit(run, estimate(run, ARMS[:1], admission=True, quiet=True))
+        evaluate(run, ARMS[:1], quiet=True)
+    keep_settings(run)
+    publish(run.folder, tmp_path / "run.tar.zst")
+    assert "every hash agrees" in verify(tmp_path / "run.tar.zst", EXAMPLE)
 
 
 @pytest.mark.usefixtures("one_worker")

@@ -183,3 +183,8 @@ def test_a_servers_text_is_short_one_line_and_without_the_key() -> None:
 def test_odd_error_bodies_are_read_without_failing(body: str) -> None:
     assert isinstance(error_text(body)[0], str)
     assert isinstance(classify(400, body), ModelError)
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("2s", 2.0), ("1m30s", 90.0), ("500ms", 0.5), ("3 minutes", 180.0)])
+def test_a_wait_with_a_unit_is_read(value: str, seconds: float) -> None:
+    assert retry_after({"retry-after": value}) == seconds
