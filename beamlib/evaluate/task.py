@@ -398,7 +398,8 @@ def refuse_unscored(arms: Sequence[str], folder: Path) -> None:
     if arms:
         raise NothingScored(
             f"{from_root(folder)}: no answer is scored of {'; '.join(arms)}; the lines above and the tables' footers "
-            "say why. Correct the models file or the server, then run the same command again: it asks what failed."
+            "say why. Correct the models file, the server or the memory, then run the same command again: it asks what "
+            "failed."
         )
 
 

@@ -143,7 +143,7 @@ def join_tables(title: str, files: Sequence[Path]) -> Table:
 
 def markdown_text(text: str) -> str:
     """Escape a text as a line of Markdown: marks and HTML in it are displayed as they are."""
-    line = escape(" ".join(text.split()), quote=False)
+    line = escape(" ".join(str(text).split()), quote=False)
     return re.sub(r"^(\d{1,9})(?=[.)](\s|$))", r"\1\\", _MARKS.sub(r"\\\g<0>", line))
 
 

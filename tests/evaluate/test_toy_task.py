@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from beamlib.commands.options import BENCHMARKS
 from beamlib.commands.task_group import task_group
 from beamlib.data.conversations import Batch, Conversation, Message, Probe, Seed, Turn
 from beamlib.evaluate.answering import Questions, answer_questions
@@ -55,7 +56,9 @@ class Doors(Task):
 def add_to(app, data):
     """What the line of a benchmark in `beam_run.cli.COMMANDS` calls."""
     app.add_typer(
-        task_group("doors", "Doors: codes of doors.", "none, rag", lambda place, variant: Doors()), name="doors"
+        task_group("doors", "Doors: codes of doors.", "none, rag", lambda place, variant: Doors()),
+        name="doors",
+        rich_help_panel=BENCHMARKS,
     )
 
 
