@@ -396,10 +396,12 @@ base.SHUTDOWN_SECONDS = float(sys.argv[2])
 
 def command():
     # Here, as in a command: what these import is not there yet when signals are first answered.
+    from beam_run.plugins import register_packages
     from beamlib.params import parse_parameters
     from beamlib.evaluate.arms import Arm
     from beamlib.evaluate.run import evaluate
 
+    register_packages()
     values = read_json(Path(sys.argv[1]))
     arms = [Arm.model_validate(arm) for arm in values["arms"]]
     evaluate(parse_parameters(values["parameters"], "test"), arms)

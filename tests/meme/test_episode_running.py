@@ -344,4 +344,4 @@ def test_names_of_memories_are_a_closed_set(parameters: Run) -> None:
         Meme().parse_arms(["../x"])
     with pytest.raises(UserError, match="the memory own needs a class of your own"):
         arm_of("own", parameters)
-    assert len(meme_memories()) == 14
+    assert len(meme_memories()) == 15

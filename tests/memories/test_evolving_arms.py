@@ -17,19 +17,21 @@ import pytest
 import yaml
 
 import beamlib
+from beam_memories.evolving.evolving_memory import EvolvingMemory
 from beamlib.commands.estimate import estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.beam_records import Evaluation
 from beamlib.evaluate.run import evaluate
-from beamlib.memory.declared import named_memories
+from beamlib.memory.declared import memory_kind, named_memories
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import Answer, ScriptedServer, completion
 from steady_replies import steady_reply
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
-EVOLVING = named_memories(outside=False)
+NAMED = named_memories(outside=False)
+EVOLVING = [name for name in NAMED if issubclass(memory_kind(name), EvolvingMemory)]
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 PROGRAM = """
 import sys
@@ -130,7 +132,7 @@ def test_several_names_are_several_arms(repo_root: Path) -> None:
 
 def test_none_of_them_is_in_the_default_run_and_another_name_is_refused(repo_root: Path, tmp_path: Path) -> None:
     memories = {arm.memory for arms in experiments(parameters(repo_root, tmp_path, "")).values() for arm in arms}
-    assert memories.isdisjoint(EVOLVING)
+    assert memories.isdisjoint(NAMED)
     with pytest.raises(UserError, match=r"own_memory.*md-flat, wiki, dependencies"):
         parameters(repo_root, tmp_path, "md-flatter")
 

@@ -14,10 +14,10 @@ from beam_offline import OfflineModel
 from beamlib.data.conversations import Message
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt
-from beamlib.memory.declared import named_memories
+from beamlib.memory.declared import memory_kind, named_memories
 from beamlib.text import WORDS
 
-EVOLVING_NAMES = named_memories(outside=False)
+EVOLVING_NAMES = [name for name in named_memories(outside=False) if issubclass(memory_kind(name), EvolvingMemory)]
 
 NOTHING = '{"calls": []}'
 FILTERED = ModelError("kept back", Outcome.FILTERED)

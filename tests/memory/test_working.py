@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamlib.data.conversations import Conversation
-from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS
 from beamlib.memory.light import working_memory
-from beamlib.memory.protocol import passage
+from beamlib.memory.protocol import Recollection, passage
+from beamlib.text import WORDS
 
 
 def test_holds_the_newest_pairs_oldest_first(bakery: Conversation) -> None:
@@ -22,7 +23,7 @@ def test_the_newest_pair_is_there_under_any_budget(make_conversation: Any, count
     found = working_memory(conversation.pairs, count, tokens)
     ids = [i for p in found for i in p.message_ids]
     assert ids == list(range(ids[0], 24)) and len(found) <= count
-    assert sum(passage_tokens(p.text) for p in found) <= tokens
+    assert WORDS.count(Recollection.of(found).context) <= tokens
 
 
 def test_none_and_more_than_there_are(bakery: Conversation) -> None:
