@@ -14,6 +14,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from beam_claims.engine import audit, compact_value, status_counts
+from beam_claims.reproducing import render, reproduce
 from beam_offline.judge_error import stated_error
 from beam_page.data_files import FOLDER, INDEX
 from beam_page.headlines import RECALL_COLUMN, cell_text
@@ -22,6 +23,7 @@ from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
 from beam_page.sections import field_section, sections_of, shown_section, top_figures
 from beamlib.data.gold import ABILITIES
+from beamlib.errors import UserError
 from beamlib.files import read_text, write_json, write_text
 from beamlib.report.long_frame import ability_label
 from beamlib.report.outcomes import OUTCOMES
@@ -94,7 +96,7 @@ def write_page(
 def render_page(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Render index.html."""
     usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None, "pairs": [], "lead": ""}
-    usual |= {"released": [], "drawn": [], "offline": False}
+    usual |= {"released": [], "drawn": [], "offline": False, "reproduced": None}
     return _TEMPLATES.get_template("page.html.j2").render(
         name=name,
         scripts=scripts(),
@@ -222,10 +224,17 @@ def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[
 
 
 def _claims(folder: Path) -> dict[str, Any]:
+    """Recompute the claims on the printed tables, and ask the run of those on scores, where it has results."""
     claims = audit()
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
     rows = [{**claim.model_dump(), "shown": compact_value(claim.recomputed)} for claim in claims]
-    return {"claims": rows, "totals": status_counts(claims)}
+    try:
+        found = reproduce(folder)
+    except UserError:  # no arm of its own, as where results were imported
+        return {"claims": rows, "totals": status_counts(claims)}
+    counts = {name: number for name, number in found.counts.items() if number}
+    said = {"offline": found.offline, "counts": counts, "text": render(found)}
+    return {"claims": rows, "totals": status_counts(claims), "reproduced": said}
 
 
 def chart(sizes: Sequence[str], series: Sequence[str], scores: Mapping[str, Any]) -> dict[str, Any] | None:

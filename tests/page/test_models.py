@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from beam_page.building import write_page
+from beam_claims.reproducing import render, reproduce
+from beam_page import building
+from beam_page.building import render_page, write_page
 from beam_page.run_folder import read_run
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
@@ -48,6 +50,18 @@ def served(repo_root: Path, release: Path, tmp_path_factory: pytest.TempPathFact
         keep_settings(Run.of(parameters))
     write_page(read_run(root / "run", release), claims=False)
     return root / "run"
+
+
+def test_the_claims_are_asked_of_the_run(served: Path) -> None:
+    said = building._claims(served)["reproduced"]
+    assert not said["offline"] and sum(said["counts"].values()) > 10
+    assert said["text"] == render(reproduce(served))
+    hostile = {**said, "text": "<script>alert(1)</script>"}
+    index = {"protocols": {}, "protocol": "", "left_out": ""}
+    page, harmless = (render_page("x", index, {"rows": [], "reproduced": each}) for each in (said, hostile))
+    for outcome, number in said["counts"].items():
+        assert f"<strong>{number}</strong> {outcome}" in page
+    assert "<script>alert(1)" not in harmless and "&lt;script&gt;alert(1)" in harmless
 
 
 def test_cost_and_time_stand_beside_scores(served: Path, look: Look) -> None:
