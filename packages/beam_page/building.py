@@ -229,7 +229,7 @@ def _claims(folder: Path) -> dict[str, Any]:
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
     rows = [{**claim.model_dump(), "shown": compact_value(claim.recomputed)} for claim in claims]
     try:
-        found = reproduce(folder)
+        found = reproduce(folder).model_copy(update={"run": folder.name})  # where it lies is nobody's business
     except UserError:  # no arm of its own, as where results were imported
         return {"claims": rows, "totals": status_counts(claims)}
     counts = {name: number for name, number in found.counts.items() if number}
