@@ -31,7 +31,7 @@ from beamlib.errors import UserError
 from beamlib.files import read_settings
 from beamlib.llm.endpoints import BACKBONE
 from beamlib.memory.declared import MemorySettings, memories, memory_sections, named_memories
-from beamlib.memory.targets import OWN_MEMORY, label_of, listed_memories, only_named
+from beamlib.memory.outside import OWN_MEMORY, label_of, listed_memories, only_named
 from beamlib.places import PARAMS, ROOT
 from beamlib.settings import (
     SECTIONS,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.records import Answer
 from beamlib.files import read_json, sha256, to_json, write_json, write_jsonl
 
 _MANIFEST = "run.json"

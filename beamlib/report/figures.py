@@ -23,6 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.style import context
 
+from beamlib import __version__
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import sha256, write_bytes, write_json
@@ -39,7 +40,6 @@ from beamlib.report.long_frame import (
     sizes_of,
 )
 from beamlib.report.series import HATCHES, in_order, looks_of
-from beamlib.version import __version__
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
 _MARKERS = "osD^vPX*"

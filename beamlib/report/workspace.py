@@ -21,15 +21,14 @@ from beamlib.data.checked_json import left_out_line
 from beamlib.data.published import PAPER_TITLES
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.beam_records import Evaluation, left_out
-from beamlib.evaluate.configuration import configuration_of_run, stated, writing_configuration
-from beamlib.evaluate.kept_settings import PARAMETERS
 from beamlib.evaluate.records import commit
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.memory.targets import PROCESS, label_of, listed_memories, only_named, with_label
+from beamlib.memory.outside import PROCESS, label_of, listed_memories, only_named, with_label
 from beamlib.params import (
     BASE,
     FIELDS,
@@ -49,7 +48,7 @@ from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
 from beamlib.report.tables import NOTHING, published_footer, result_table, side_by_side
-from beamlib.run import PUBLISHED, Run
+from beamlib.run import PARAMETERS, PUBLISHED, Run
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 

@@ -23,8 +23,7 @@ from beamlib.evaluate.calling import ensure_keys
 from beamlib.llm.endpoints import MODELS, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
-from beamlib.memory.outside import spread_k
-from beamlib.memory.targets import absolute_target, listed_memories
+from beamlib.memory.outside import absolute_target, listed_memories, spread_k
 from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders

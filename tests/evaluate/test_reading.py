@@ -12,10 +12,10 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.ingest_cache import read_shared
-from beamlib.evaluate.kept_settings import kept_values
 from beamlib.llm.model import ModelRoles
 from beamlib.memory.light import Light, LightSettings
 from beamlib.params import RunParameters, load_parameters
+from beamlib.run import kept_values
 
 ROSTER = ModelRoles.of(OfflineModel())
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="hybrid", k=2), Arm(memory="rag", retriever="bm25", k=2))
