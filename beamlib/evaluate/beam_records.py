@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, create_model, model_serializer
 
-from beamlib.data.checked_json import REVISION, State
-from beamlib.data.conversations import NUMBER, SIZES, Size
+from beamlib.data.conversations import NUMBER, REVISION, SIZES, FileState, Size
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import JUDGE_PARAMETERS, Arm, Configuration, answer_parameters, arms_of, experiments
 from beamlib.evaluate.records import (
@@ -162,7 +161,7 @@ FOLDER = "local folder in the released layout"
 
 def data_revision(conversations: Mapping[str, ConversationRecord]) -> str:
     """What all conversations of a run rest on; of a folder, how many of the files read are the released ones."""
-    groups: dict[str, list[tuple[str, State]]] = {}
+    groups: dict[str, list[tuple[str, FileState]]] = {}
     for key in sorted(conversations, key=lambda key: (len(key), key)):
         record = conversations[key]
         groups.setdefault(record.origin, []).extend(
@@ -171,7 +170,7 @@ def data_revision(conversations: Mapping[str, ConversationRecord]) -> str:
     return " | ".join(_verified(files) if origin == FOLDER else origin for origin, files in groups.items())
 
 
-def _verified(files: Sequence[tuple[str, State]]) -> str:
+def _verified(files: Sequence[tuple[str, FileState]]) -> str:
     counts = Counter(state for _, state in files)
     if counts["released"] == len(files):
         return f"released files of {REVISION}, all {len(files)} verified by SHA-256"

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from beamlib import __version__
-from beamlib.data.checked_json import State
+from beamlib.data.conversations import FileState
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, sha256, to_json, write_json
 from beamlib.llm.model import Basis
@@ -145,7 +145,7 @@ class ConversationRecord(BaseModel):
     sha256: str
     questions_sha256: str
     origin: str = ""
-    files: dict[str, State] = Field(default_factory=dict)
+    files: dict[str, FileState] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -351,3 +351,10 @@ def commit() -> str:
 def combined_hash(hashes: Mapping[str, str]) -> str:
     """One hash for a set of named hashes, whatever their order."""
     return sha256(to_json(dict(hashes)))
+
+
+def left_out_line(left_out: Mapping[str, str]) -> str:
+    """Write the footer line for conversations that could not be read: "1 conversation left out: 100K-7 (reason)."."""
+    keys = sorted(left_out, key=lambda key: (len(key), key))
+    reasons = ", ".join(f"{key} ({left_out[key]})" for key in keys)
+    return f"{len(left_out)} conversation{'s' if len(left_out) > 1 else ''} left out: {reasons}."

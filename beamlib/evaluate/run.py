@@ -13,7 +13,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from beamlib.data.checked_json import left_out_line
 from beamlib.data.loading import Loaded, readable
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.answering import Questions, answer_questions
@@ -31,7 +30,7 @@ from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest, re
 from beamlib.evaluate.conversation_record import record_of
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.judging import evidence_of, judge_arms, to_judge
-from beamlib.evaluate.records import JUDGEMENTS, Answer
+from beamlib.evaluate.records import JUDGEMENTS, Answer, left_out_line
 from beamlib.evaluate.run_store import MODEL_CODE, prompt_hashes, settings_of
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet

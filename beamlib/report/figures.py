@@ -24,8 +24,8 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 
 from beamlib import __version__
-from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
+from beamlib.evaluate.records import left_out_line
 from beamlib.files import sha256, write_bytes, write_json
 from beamlib.report.csv_cells import safe_cells
 from beamlib.report.footer import Footer, model_shown

@@ -17,13 +17,12 @@ from IPython import get_ipython
 from IPython.display import HTML, Image, Markdown, display
 from matplotlib.figure import Figure
 
-from beamlib.data.checked_json import left_out_line
+from beamlib.data.conversations import parse_size
 from beamlib.data.published import PAPER_TITLES
-from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.beam_records import Evaluation, left_out
-from beamlib.evaluate.records import commit
+from beamlib.evaluate.records import commit, left_out_line
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.keys import refuse_keys
@@ -40,7 +39,7 @@ from beamlib.params import (
     load_parameters,
     usual_parameters,
 )
-from beamlib.places import PARAMS, ROOT
+from beamlib.places import PARAMS, ROOT, refuse_data
 from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import misprint_notes, published_long
 from beamlib.report.outcomes import outcome_figure, outcome_frame, outcome_table, outcomes_of

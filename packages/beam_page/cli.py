@@ -41,7 +41,7 @@ def page(
     """
     from beam_page.building import write_page
     from beam_page.run_folder import read_run
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
     from beamlib.text import count
 
     refuse_data(run)
@@ -67,7 +67,7 @@ def compare(
 ) -> None:
     """Compare two runs: paired differences with intervals, and every question, those with other verdicts first."""
     from beam_page.comparing import write_comparison
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(out)
     print(f"wrote {write_comparison(first, second, out, data, protocol=protocol, workers=os.cpu_count() or 1)}")

@@ -13,7 +13,7 @@ from textwrap import shorten
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_run.executing import (
+from beam_run import (
     EVALUATION,
     FIELD_NOTEBOOKS,
     FIELD_PART,
@@ -21,10 +21,8 @@ from beam_run.executing import (
     MAIN_NOTEBOOK,
     PAPER_NOTEBOOKS,
     SUITE_NOTEBOOKS,
-    Work,
-    execute_all,
-    preflight,
 )
+from beam_run.executing import Work, execute_all, preflight
 from beam_run.job import MainJob, RunPlan, confirm, plan
 from beam_run.shown_tasks import Suite, recording_command, study_of
 from beamlib.commands.admission import admit
