@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 from beamlib.errors import UserError
 from beamlib.files import inside, read_json, write_json
 from beamlib.llm.endpoints import EMBEDDING, MODELS, RERANKER, Endpoint, ModelsFile, load_models
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.llm.prompts import Prompts
 from beamlib.memory.declared import memories, memory_kind, named_memories
 from beamlib.memory.outside import only_named

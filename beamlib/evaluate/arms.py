@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from beamlib.files import to_json
 from beamlib.llm.endpoints import Author, Endpoint, load_models
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.memory.declared import DeclaredMemory, kind_of, memories
 from beamlib.memory.outside import OWN_MEMORY, PROCESS, Own
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters

@@ -26,7 +26,7 @@ from beamlib.evaluate.records import (
     read_task_manifest,
 )
 from beamlib.files import read_json, read_jsonl, read_text, sha256, sha256_of_file, to_json, write_json
-from beamlib.llm.model import Basis, unverified
+from beamlib.llm.exchange import Basis, unverified
 from beamlib.memory.declared import memories
 from beamlib.params import FIELDS
 from beamlib.run import Run

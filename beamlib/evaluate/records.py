@@ -26,7 +26,7 @@ from beamlib import __version__
 from beamlib.data.conversations import FileState
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, sha256, to_json, write_json
-from beamlib.llm.model import Basis
+from beamlib.llm.exchange import Basis
 from beamlib.memory.protocol import NO_CUTS, Cuts
 from beamlib.places import ROOT
 

@@ -36,7 +36,7 @@ from pydantic import Field
 
 from beamlib.data.conversations import Conversation, Probe
 from beamlib.errors import UserError
-from beamlib.llm.model import ModelError
+from beamlib.llm.exchange import ModelError
 from beamlib.llm.prompts import prompt_ids
 from beamlib.memory.protocol import Memory, RetrievedContext
 from beamlib.plugins import plugins

@@ -13,7 +13,7 @@ import numpy as np
 from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
-from beamlib.llm.model import Outcome
+from beamlib.llm.exchange import Outcome
 from beamlib.scoring.intervals import Array, conversation_values, mean_interval
 from beamlib.scoring.protocols import NOT_COMPUTABLE, QuestionScore, find_protocol
 from beamlib.scoring.records import Judgement
