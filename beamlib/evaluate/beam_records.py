@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, create_model, model_serializer
 
@@ -147,7 +147,6 @@ def _settings_model(names: tuple[str, ...]) -> Any:
         "_Settings",
         __config__=ConfigDict(extra="forbid", strict=True),
         arm=(Arm, ...),
-        context_budget=(Literal["fixed", "flowing"] | None, None),  # of runs by versions before 2026-11-26
         **{name: (FIELDS[name].annotation, FIELDS[name]) for name in names},  # type: ignore[call-overload]
     )
 

@@ -214,8 +214,7 @@ def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
             continue
         arms_of_part = [other.arm for other in arms if other.part == stored.part and other.arm]
         pairs = [(other.retriever, other.k) for other in arms_of_part if other.memory == baseline_memory()]
-        plain = arm.without is None and arm.other_budget is None  # of runs by versions before 2026-11-26
-        if plain and (not pairs or (arm.retriever, arm.k) in pairs):
+        if arm.without is None and (not pairs or (arm.retriever, arm.k) in pairs):
             series.add(stored.series)
     return frozenset(series)
 

@@ -196,11 +196,10 @@ _FIGURE_FILES = ("pdf", "csv", "json")
 def _figure(folder: Path, path: Path) -> dict[str, Any]:
     record = read_json(path)
     files = {suffix: link(folder, path.with_suffix(f".{suffix}")) for suffix in _FIGURE_FILES}
-    image, drawn = path.with_suffix(".png"), path.with_suffix(".svg")
-    width, height = _pixels(image)
+    width, height = _pixels(path.with_suffix(".png"))
     return {
         **files,
-        "image": link(folder, drawn if drawn.exists() else image),  # an earlier version drew no .svg
+        "image": link(folder, path.with_suffix(".svg")),
         "caption": record["caption"],
         "alt": record["alt_text"],
         "wide": width > 2 * height,
