@@ -194,7 +194,7 @@ def test_nothing_is_packed_while_a_file_holds_a_key(run: Path, tmp_path: Path, m
     line = publish(copy, tmp_path / "clean.tar.zst")
     assert line.endswith("; no file holds the key in BEAM_TEST_KEY")
     (copy / "figures").mkdir()
-    (copy / "figures" / "plot.pdf").write_bytes(b"%PDF" + KEY.encode().hex().encode())
+    (copy / "figures" / "plot.pdf").write_bytes(b"%PDF" + KEY.encode())
     with pytest.raises(UserError, match=r"figures/plot\.pdf \(BEAM_TEST_KEY\)") as caught:
         publish(copy, tmp_path / "run.tar.zst")
     assert KEY not in str(caught.value) and not (tmp_path / "run.tar.zst").exists()
