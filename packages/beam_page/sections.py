@@ -17,7 +17,6 @@ from urllib.parse import quote
 import bleach
 from markupsafe import Markup
 
-from beam_page.data_files import INDEX
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
 from beamlib.commands.cost_table import read_costs
 from beamlib.data.checked_json import left_out_line
@@ -115,7 +114,6 @@ def shown_section(folder: Path, section: _Section) -> dict[str, Any]:
         "title": section.title,
         "note": section.note,
         "configuration": section.configuration,
-        "look": link(folder, folder / part / INDEX) if part in _OTHERS and (folder / part / INDEX).is_file() else "",
         "costs": Markup(read_costs(read_json(costs)).to_html()) if costs.exists() else "",
         "notebooks": [(link(folder, page), page.stem) for page in section.notebooks],
         **shown(late=False),
