@@ -13,10 +13,9 @@ from beamlib.data.conversations import Probe
 from beamlib.data.errata import reading_note, spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import Evaluation, Manifest, read_judgements, read_manifest, stored_judgements
-from beamlib.evaluate.records import RUN
+from beamlib.evaluate.records import RUN, Answer, ContextLosses
 from beamlib.report.figures import averages
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, SERIES_FIELDS
