@@ -429,7 +429,7 @@ class OpenedRun:
 def how_shown(answer: Answer, message: int) -> str:
     """Say how the context of an answer shows a message: whole, in part, as a note, or not.
 
-    Answers of earlier versions do not say which messages are whole: all messages of parts other than notes count.
+    Imported answers do not say which messages are whole: all messages of parts other than notes count.
     """
     parts = answer.parts or {"": answer.message_ids}
     if message not in answer.message_ids and not any(message in ids for ids in parts.values()):

@@ -39,8 +39,7 @@ MODELS_PARAMETER, PROMPTS = "models", "prompts"
 ELSEWHERE = {"memorycode": "", "meme": "", "paper": "v2"}  # no answer that is published here rests on it
 NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
 
-_GONE = frozenset({"context_budget"})
-"""Parameters of versions before 2026-11-26: what they chose among is no more."""
+
 _REPLY_IN_RESERVE = 1_024
 _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
 _OFFLINE_WINDOW = 131_072  # tokens the stand-in reads of a whole conversation: as many as Qwen2.5-32B (section 4.1)
@@ -268,13 +267,9 @@ def windows(parameters: RunParameters, endpoints: Mapping[str, Endpoint]) -> dic
 
 
 def kept_values(path: Path) -> dict[str, Any] | None:
-    """Return a run's parameters without those that this version lacks; None if the file holds no parameters."""
+    """Return a run's parameters; None if the file holds no JSON object."""
     kept = read_json(path)
-    if not isinstance(kept, dict):
-        return None
-    if isinstance(kept.get("retrievers"), list):
-        kept["retrievers"] = [name for name in kept["retrievers"] if name != "hybrid-beam"] or ["hybrid"]
-    return {name: value for name, value in kept.items() if name not in _GONE}
+    return kept if isinstance(kept, dict) else None
 
 
 def keep_files(run: Run, folder: Path) -> None:

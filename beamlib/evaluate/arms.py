@@ -22,7 +22,7 @@ from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import ROOT
 from beamlib.plugins import plugins
 from beamlib.run import ROLES, Run, windows
-from beamlib.settings import HYBRID_BEAM_REMOVED, PLAIN_NAME, ChatSettings, FaissIndex, RetrieverName
+from beamlib.settings import PLAIN_NAME, ChatSettings, FaissIndex, RetrieverName
 
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
@@ -32,7 +32,6 @@ IMPORTED = PLAIN_NAME
 
 _INDEXES = {
     "hybrid": "hybrid is words and {vectors}",
-    "hybrid-beam": HYBRID_BEAM_REMOVED,
     "bm25": "bm25 is words",
     "dense": "dense is vectors by {encoder}",
     "splade": "splade is vectors by {splade}",
@@ -55,10 +54,10 @@ class Arm(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     memory: Annotated[str, Field(pattern=f"^{MEMORY}$")]
-    retriever: RetrieverName | Literal["hybrid-beam"] | None = None  # hybrid-beam: in records of earlier versions
+    retriever: RetrieverName | None = None
     k: Annotated[int, Field(ge=1)] | None = None
     without: Component | None = None
-    other_budget: Literal["fixed", "flowing"] | None = None  # of runs by versions before 2026-11-26
+    other_budget: None = None  # nothing sets it, but the keys of all records contain it
     encoder: Annotated[str, Field(pattern=f"^{PLAIN_NAME}$")] | None = None
     faiss_index: FaissIndex | None = None
     target: Annotated[str, Field(pattern=f"^({OWN_MEMORY}|{IMPORTED})$")] | None = None
@@ -66,7 +65,7 @@ class Arm(BaseModel):
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is None and which records of earlier versions do not have."""
+        """Leave out what is None and not in the keys of all records."""
         values: dict[str, Any] = dump(self)
         later = ("encoder", "faiss_index", "called")
         return {name: value for name, value in values.items() if value is not None or name not in later}
@@ -91,7 +90,6 @@ class Arm(BaseModel):
         parts += [self.retriever, f"k{self.k}"] if self.retriever else []
         parts += filter(None, (self.encoder, self.faiss_index))
         parts += ["without", self.without] if self.without else []
-        parts += [self.other_budget, "budget"] if self.other_budget else []
         return "-".join(parts)
 
 

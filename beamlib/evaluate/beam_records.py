@@ -257,7 +257,6 @@ def _settings_model(names: tuple[str, ...]) -> Any:
         "_Settings",
         __config__=ConfigDict(extra="forbid", strict=True),
         arm=(Arm, ...),
-        context_budget=(Literal["fixed", "flowing"] | None, None),  # of runs by versions before 2026-11-26
         **{name: (FIELDS[name].annotation, FIELDS[name]) for name in names},  # type: ignore[call-overload]
     )
 

@@ -97,7 +97,7 @@ class Answer(BaseModel):
 
     @model_serializer(mode="wrap")
     def _recorded(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Records of earlier versions lack these fields: they keep their bytes, and so their manifest's hash.
+        # Imported answers and those of other tasks lack these fields.
         record: dict[str, Any] = dump(self)
         added = ("partial_ids", "cuts")
         return {name: value for name, value in record.items() if name not in added or value is not None}
@@ -113,7 +113,7 @@ class Answer(BaseModel):
 
     @property
     def context_recorded(self) -> bool:
-        """Whether the record says what the context showed: also where the reader failed, but for earlier versions."""
+        """Whether the record says what the context showed: also where the reader failed, but for imported answers."""
         return self.unscored is None or self.cuts is not None
 
     @property

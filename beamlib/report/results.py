@@ -289,7 +289,7 @@ def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], counting: C
 def recalled_ids(answer: Answer, counting: Counting = "whole") -> frozenset[int]:
     """Return the messages that an answer's context recalls.
 
-    Answers of earlier versions do not say which messages are whole: all messages of parts other than `NOTES` count.
+    Imported answers do not say which messages are whole: all messages of parts other than `NOTES` count.
     """
     shown = frozenset(i for part, ids in answer.parts.items() if part != NOTES for i in ids)
     shown = shown if answer.parts else frozenset(answer.message_ids)

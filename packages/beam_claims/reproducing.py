@@ -166,7 +166,7 @@ class RunArms:
         for path in sorted(run.glob("*/*/manifest.json")):
             manifest = read_manifest(path.parent)
             arm = Arm.model_validate(manifest.settings["arm"])
-            if manifest.imported is None and not arm.other_budget:
+            if manifest.imported is None:
                 backbone = path.parent.parent.name.removeprefix(manifest.size.lower()).removeprefix("-")
                 place = (manifest.size, backbone or manifest.reader)
                 self.arms.setdefault(place, []).append(RunArm(path.parent, manifest, arm, protocol))

@@ -265,8 +265,7 @@ def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]
     unread: list[str] = []
     for path in sorted(run.glob("*/*/manifest.json")):
         try:
-            one = _stored(path.parent, options.protocol)
-            arms += [] if one.arm.other_budget else [one]  # no table has a column for it
+            arms.append(_stored(path.parent, options.protocol))
         except UserError:  # of another version, or damaged: for a run it counts as not there, and so it does here
             unread.append(f"{path.parent.parent.name}/{path.parent.name}")
     if not arms:

@@ -37,7 +37,6 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
 from beamlib.params import parse_parameters
 from beamlib.run import ELSEWHERE, NOBODY_ELSES, PARAMETERS, Run, kept_values
-from beamlib.settings import HYBRID_BEAM_REMOVED
 
 
 def publish(run: Path, archive: Path, data: Path | None = None) -> str:
@@ -372,7 +371,7 @@ def _why_not_replayed(published: Manifest) -> str:
     arm = published.settings["arm"]
     if arm["target"] not in (None, *named_memories()):
         return "the user's own memory, whose code is in no archive"
-    return HYBRID_BEAM_REMOVED if arm.get("retriever") == "hybrid-beam" else ""
+    return ""
 
 
 def _run(part: Path, replay: Path, data: Path, published: Manifest) -> Run:

@@ -165,8 +165,9 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: [p.data, "--data", p.data], 2, REFUSED),
     ],
     "compare": [
-        (lambda p: [p.run, p.run, "--data", p.data, "--out", p.data / "new"], 2, REFUSED),
-        (lambda p: [p.run, p.data, "--data", p.data, "--out", "."], 2, "holds no finished arm"),
+        (lambda p: [p.run, p.run, "--out", p.data / "new"], 2, REFUSED),
+        (lambda p: [p.run, p.run], 0, "minus"),
+        (lambda p: [p.run, p.data, "--out", "."], 2, "holds no finished arm"),
     ],
     "replay": [(lambda p: [p.run, "100k/none", "100K-1-q00", "--data", p.data], 0, "the same answer and verdicts")],
     "calls export": [(lambda p: [p.archive.parent / "recorded", p.data / "x.tar.zst"], 2, REFUSED)],
