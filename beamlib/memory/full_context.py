@@ -33,7 +33,6 @@ class NoMemory(DeclaredMemory):
         """Ignore the conversation."""
 
     def recall(self, question: str) -> RetrievedContext:
-        """Return an empty context."""
         return RetrievedContext("")
 
 
