@@ -168,7 +168,6 @@ class Run(RunParameters):
 
     @property
     def folder(self) -> Path:
-        """The run folder."""
         return Path(self.run)
 
     @property

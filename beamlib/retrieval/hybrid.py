@@ -237,7 +237,6 @@ class _Runs:
         return highest
 
     def sums(self, rows: csr_matrix) -> csr_matrix:
-        """Sum each document's rows."""
         owners = np.arange(rows.shape[0])
         ones = np.ones(len(owners), dtype=np.float32)
         joining = csr_matrix((ones, owners, self._ends), shape=(len(self.bounds), len(owners)))

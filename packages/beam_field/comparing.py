@@ -97,7 +97,6 @@ class FieldSystem:
 
     @property
     def name(self) -> str:
-        """The name in tables."""
         return self.source.system
 
     @property

@@ -29,7 +29,6 @@ from beamlib.text import count
 
 
 def tiers(systems: Sequence[FieldSystem]) -> list[str]:
-    """Return the tiers that any system has."""
     return [size for size in SIZES if any(system.source.tier == size for system in systems)]
 
 

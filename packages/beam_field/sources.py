@@ -49,7 +49,6 @@ class ReleasedQuestion:
 
     @property
     def tier(self) -> str:
-        """The tier of that conversation."""
         return self.probe_id.partition("-")[0]
 
     @property
