@@ -63,9 +63,8 @@ def absolute_target(memory: str) -> str:
         target = memory if file.is_file() else listed_memories(memory)[0]  # a path may have an = of its own
         return with_label(str(Path(target).absolute()), label_of(memory) if target != memory else None)
     name, words = program_of(memory)
-    return (
-        f"{PROCESS}{name}:{shlex.join(str(Path(word).absolute()) if Path(word).is_file() else word for word in words)}"
-    )
+    words = [str(Path(word).absolute()) if Path(word).is_file() else word for word in words]
+    return f"{PROCESS}{name}:{shlex.join(words)}"
 
 
 def program_of(target: str) -> tuple[str, list[str]]:
@@ -143,7 +142,6 @@ class Own(DeclaredMemory):
 
     @classmethod
     def opened(cls, given: Given) -> AbstractContextManager[Any]:
-        """Start its process, which ends with the block."""
         return plugins().open_memory(given.arm, given.settings, given.models)
 
 

@@ -16,7 +16,7 @@ from beamlib.evaluate.arms import searches, stated, windows_stated
 from beamlib.evaluate.beam_records import Imported
 from beamlib.evaluate.records import ContextLosses, left_out_line
 from beamlib.llm.endpoints import EMBEDDING
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.plugins import plugins
 from beamlib.text import count
 

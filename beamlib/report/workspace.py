@@ -25,8 +25,8 @@ from beamlib.evaluate.beam_records import Evaluation, left_out
 from beamlib.evaluate.records import commit, left_out_line
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import load_models
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.outside import PROCESS, label_of, listed_memories, only_named, with_label
 from beamlib.params import (
     BASE,

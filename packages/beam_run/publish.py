@@ -31,8 +31,9 @@ from beamlib.evaluate.run import evaluate
 from beamlib.files import make_folder, read_json, sha256_of_file, sync, temporary_folder, to_json, write_text
 from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
+from beamlib.llm.exchange import unverified
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import OFFLINE_NAME, unverified
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
 from beamlib.params import parse_parameters
 from beamlib.run import ELSEWHERE, NOBODY_ELSES, PARAMETERS, Run, kept_values

@@ -29,7 +29,7 @@ from beamlib.evaluate.beam_records import Manifest, differing_claim, read_manife
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.call_store import StoredCall
 from beamlib.llm.endpoints import Endpoint, load_models, parse_models
-from beamlib.llm.model import Basis, basis_of, unverified
+from beamlib.llm.exchange import Basis, basis_of, unverified
 from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
