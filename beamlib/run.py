@@ -124,6 +124,12 @@ class Run(RunParameters):
         copy._given = self._given.model_copy(update=update)
         return copy
 
+    def served(self, endpoints: Mapping[str, Endpoint]) -> Self:
+        """Return the run with `endpoints` that differ in nothing that a reply depends on."""
+        copy = self.model_copy()
+        copy._endpoints = dict(endpoints)
+        return copy
+
     def moved(self, **paths: str) -> Self:
         """Return the run with the files that it has read at other `paths`, where they were saved."""
         copy = super().model_copy(update=paths)
