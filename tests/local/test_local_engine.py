@@ -1,6 +1,6 @@
 """A real model in a real engine: answered, judged, killed, resumed, counted and replayed (`./run_tests.sh --local`).
 
-SmolLM2-135M knows no answer and fills in no form, so what is checked is that the run survives it, counts it to the token
+SmolLM2-135M knows no answer and fills in no form. What is checked is that the run survives it, counts it to the token
 and believes nothing of it.
 """
 
@@ -99,7 +99,7 @@ def test_an_arm_is_killed_resumed_counted_and_replayed(
 
     chat.kill()
     shutil.copytree(run / "calls", tmp_path / "again" / "calls")
-    run_arm(few_questions, tmp_path / "again", models, "replay")
+    run_arm(few_questions, tmp_path / "again", models, "calls=replay")
     assert records(tmp_path / "again") == records(run) != {}
 
 
