@@ -11,12 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import ContextLosses
-from beamlib.evaluate.arms import searches
-from beamlib.evaluate.configuration import stated, windows_stated
-from beamlib.evaluate.imported import Imported
+from beamlib.evaluate.arms import searches, stated, windows_stated
+from beamlib.evaluate.beam_records import Imported
+from beamlib.evaluate.records import ContextLosses, left_out_line
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.plugins import plugins
