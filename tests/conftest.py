@@ -25,8 +25,9 @@ for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--slow`, `--vllm` and `--adapters`, which `run_tests.sh` passes on."""
+    """`--slow`, `--local`, `--vllm` and `--adapters`, which `run_tests.sh` passes on."""
     parser.addoption("--slow", action="store_true", help="also run the slow tests, as CI does")
+    parser.addoption("--local", action="store_true", help="also run the tests against a real llama.cpp server")
     parser.addoption("--vllm", action="store_true", help="also run the tests against a real vLLM server")
     parser.addoption("--adapters", action="store_true", help="memory systems of others must be there: no test skips")
 

@@ -13,7 +13,7 @@ from beamlib.files import code_hash, sha256
 from beamlib.llm.admission import admission_calls, learnt_marks
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Author, Endpoint, ModelsFile
-from beamlib.llm.model import OFFLINE_NAME, Completion, Model, Prompt
+from beamlib.llm.model import OFFLINE_NAME, Completion, Model, ModelError, Prompt
 from beamlib.llm.prompts import Prompts, prompt_file, prompt_ids
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, Mode, StoredModel
@@ -134,8 +134,13 @@ class GenerationModels:
         return ", ".join(dict.fromkeys(model.name for model in self.models.values()))
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Answer a prompt by the model of its role."""
-        return await self.models[role_of(prompt.id)].complete(prompt)
+        """Answer a prompt by the model of its role; an error names them."""
+        role = role_of(prompt.id)
+        try:
+            return await self.models[role].complete(prompt)
+        except ModelError as error:
+            who = f"the {role} {self.models[role].name}, asked for {prompt.id} ({prompt.about})"
+            raise ModelError(f"{who}: {error}", error.outcome, error.usage) from None
 
 
 def offline_author(story: Story) -> Model:
