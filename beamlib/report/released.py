@@ -98,7 +98,9 @@ class ReleasedRecall:
         fixed += [f"K = {ks[0]}"] if len(ks) == 1 else []
         frame = long_frame(scores)
         # What the best choice reaches is a bound of the data, no sample's mean.
-        frame.loc[frame["series"].str.startswith(BEST), ["low", "high"]] = float("nan")
+        bounds = frame["series"].str.startswith(BEST)
+        frame.loc[bounds, ["low", "high"]] = float("nan")
+        frame["equal"] &= ~bounds
         title = ", ".join([title, "released benchmark", *fixed])
         return result_table(frame if abilities else averages(frame), title, self.footer)
 

@@ -101,7 +101,9 @@ def _abilities(names: str) -> str:
 def _cell(row: Mapping[Any, Any]) -> str:
     if np.isnan(row["mean"]):
         return NOTHING
-    return with_interval(f"{row['mean']:.3f}", row["low"], row["high"], row["conversations"])
+    return with_interval(
+        f"{row['mean']:.3f}", row["low"], row["high"], row["conversations"], equal=row.get("equal") is True
+    )
 
 
 def reproduced_table(systems: Sequence[FieldSystem]) -> Table:
@@ -222,7 +224,8 @@ def _pair_sentence(pair: SystemPair) -> str:
     gap = pair.comparison
     if gap.n < 2:
         return f"{pair.first.name} against {pair.second.name}: one conversation, no test."
-    difference = f"{gap.difference:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
+    equal = bool(np.isnan(gap.low) and gap.n > 1)
+    difference = with_interval(f"{gap.difference:+.3f}", gap.low, gap.high, gap.n, equal=equal, form="+.3f")
     verdict = "better" if pair.is_better else "not told apart"
     names = f"{pair.first.name} minus {pair.second.name}"
     return f"{names}, paired: {difference}, {_p(gap.p_value)} over {gap.n} conversations: {verdict}."

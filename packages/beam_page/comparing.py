@@ -106,7 +106,9 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for size in dict.fromkeys(row["size"] for row in rows):
         own = [row for row in rows if row["size"] == size]
         columns = list(dict.fromkeys((row["name"], row["first"], row["second"]) for row in own))
-        cells = {(row["first"], row["second"], row["ability"]): row["numbers"] for row in own}
+        cells = {
+            (row["first"], row["second"], row["ability"]): [*row["numbers"], row["numbers"][1] is None] for row in own
+        }
         present = [ability for ability in (*ABILITIES, AVERAGE) if any(row["ability"] == ability for row in own)]
         rows_shown = [
             (

@@ -73,7 +73,11 @@ function fillNumbers(at) {
   for (const dot of document.querySelectorAll(".chart")) dot.hidden = protocol !== run.protocol || treatment !== "full";
 }
 
-const pairText = ([mean, low, high, , n]) => (mean === null ? "–" : n === 1 ? `${mean} (n = 1)` : `${mean} [${low}, ${high}]`);
+function pairText([mean, low, high, , n]) {
+  if (mean === null) return "–";
+  if (n === 1) return `${mean} (n = 1)`;
+  return low === null ? `${mean} (equal in all ${n})` : `${mean} [${low}, ${high}]`;
+}
 
 async function checkHere() {
   say("checking …");
