@@ -39,7 +39,6 @@ MODELS_PARAMETER, PROMPTS = "models", "prompts"
 ELSEWHERE = {"memorycode": "", "meme": "", "paper": "v2"}  # no answer that is published here rests on it
 NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
 
-
 _REPLY_IN_RESERVE = 1_024
 _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
 _OFFLINE_WINDOW = 131_072  # tokens the stand-in reads of a whole conversation: as many as Qwen2.5-32B (section 4.1)
@@ -123,6 +122,12 @@ class Run(RunParameters):
             raise ValueError(f"{sorted(changed)} decide what a run reads: build another one with Run.of")
         copy = super().model_copy(update=update, deep=deep)
         copy._given = self._given.model_copy(update=update)
+        return copy
+
+    def served(self, endpoints: Mapping[str, Endpoint]) -> Self:
+        """Return the run with `endpoints` that differ in nothing that a reply depends on."""
+        copy = self.model_copy()
+        copy._endpoints = dict(endpoints)
         return copy
 
     def moved(self, **paths: str) -> Self:

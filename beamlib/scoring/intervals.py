@@ -39,8 +39,9 @@ class Comparison:
     """Method a minus method b on the same questions.
 
     Attributes:
-        difference: The mean over `n` conversations, with its 95 % interval from `low` to `high`.
-        p_value: Two-sided. It and the interval are NaN for fewer than two conversations.
+        difference: The mean over `n` conversations, with its 95 % interval from `low` to `high`: NaN for fewer than two
+            conversations, and where all have the same difference.
+        p_value: Two-sided, NaN for fewer than two conversations.
         unscored: Questions that were left out on both sides.
     """
 
@@ -64,15 +65,15 @@ def mean_interval(scores: Array) -> Array:
 
     Student's t on the logit scale: t standard errors either way, divided by mean x (1 - mean). In mid-range that is the
     plain t-interval. Near 0 and 1, where scores pile up on one side, it reaches further to the other, and it never
-    leaves the range. For equal scores see `_widen_if_equal`.
+    leaves the range. Equal scores have no interval: they show no spread that one could rest on.
 
     Args:
         scores: Shape (..., n), one score per conversation.
 
     Returns:
-        The ends, shape (2, ...), NaN for n < 2.
+        The ends, shape (2, ...), NaN for n < 2 and for equal scores.
     """
-    return _widen_if_equal(scores, logit_interval(*_student(scores)), lowest=0.0)
+    return np.where(are_equal(scores), np.nan, logit_interval(*_student(scores)))
 
 
 def logit_interval(mean: float | Array, half: float | Array) -> Array:
@@ -86,10 +87,17 @@ def logit_interval(mean: float | Array, half: float | Array) -> Array:
 def difference_interval(differences: Array) -> Array:
     """Compute the 95 % interval of a mean of paired differences from -1 to 1; shapes as in `mean_interval`.
 
-    The plain t-interval, clipped to the range. For equal differences see `_widen_if_equal`.
+    The plain t-interval, clipped to the range. Equal differences have none.
     """
     mean, half = _student(differences)
-    return _widen_if_equal(differences, np.stack([mean - half, mean + half]).clip(-1, 1), lowest=-1.0)
+    return np.where(are_equal(differences), np.nan, np.stack([mean - half, mean + half]).clip(-1, 1))
+
+
+def are_equal(values: Array) -> npt.NDArray[np.bool_]:
+    """Tell where all n values of the last axis are the same, for n of two and more."""
+    if values.shape[-1] < 2:
+        return np.zeros(values.shape[:-1], dtype=np.bool_)
+    return np.asarray(np.ptp(values, axis=-1) < _TINY)
 
 
 def _student(values: Array) -> tuple[Array, Array]:
@@ -99,20 +107,6 @@ def _student(values: Array) -> tuple[Array, Array]:
         nothing = np.full(values.shape[:-1], np.nan)
         return nothing, nothing
     return values.mean(axis=-1), stdtrit(n - 1, (1 + LEVEL) / 2) * values.std(axis=-1, ddof=1) / np.sqrt(n)
-
-
-def _widen_if_equal(values: Array, ends: Array, lowest: float) -> Array:
-    """Return `ends`, or where all n values are equal, the ends of a mean that such a sample does not rule out.
-
-    A sample without spread does not mean a population without spread: a share of 1 - 0.05^(1/n) of all conversations
-    (about 3 / n) can be anything from `lowest` to 1 and still be missing from n of them once in twenty times.
-    """
-    n = values.shape[-1]
-    if n < 2:
-        return ends
-    first, unseen = values[..., 0], 1 - (1 - LEVEL) ** (1 / n)
-    equal = np.ptp(values, axis=-1) < _TINY
-    return np.where(equal, np.stack([first + unseen * (end - first) for end in (lowest, 1.0)]), ends)
 
 
 def conversation_values(sums: Array, counts: Array) -> Array:

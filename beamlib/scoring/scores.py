@@ -14,7 +14,7 @@ from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.llm.exchange import Outcome
-from beamlib.scoring.intervals import Array, conversation_values, mean_interval
+from beamlib.scoring.intervals import Array, are_equal, conversation_values, mean_interval
 from beamlib.scoring.protocols import NOT_COMPUTABLE, QuestionScore, find_protocol
 from beamlib.scoring.records import Judgement
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SCORE_COLUMNS = ("probe_id", "conversation_id", "size", "ability", "score", "unscored")
 _COUNTS = ("n_questions", "n_conversations", "unscored", "not_computable")
-SUMMARY_COLUMNS = ("size", "ability", "mean", "low", "high", *_COUNTS)
+SUMMARY_COLUMNS = ("size", "ability", "mean", "low", "high", *_COUNTS, "equal")
 SPREAD_COLUMNS = ("size", "ability", "sd", "changed", "n_nuggets", "n_questions", "missing")
 """The columns of `judge_spread`; `mean_1` to `mean_R` follow, one per repeat."""
 AVERAGE = "average"
@@ -111,9 +111,10 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
 
     As in the paper, a conversation's questions of one ability are averaged first, then the conversations. The average
     is the plain mean of the ability means, NaN if an ability has no score at all. Intervals are those of
-    `mean_interval` over conversations, NaN with fewer than two: one conversation shows no spread. `n_questions` entered
-    the mean, `unscored` did not. An ability with a question that is not computable from its source has no mean, nor has
-    the average over it: the rest would not be the ability.
+    `mean_interval` over conversations, NaN with fewer than two (one conversation shows no spread) and where all
+    conversations have the same mean (`equal`). `n_questions` entered the mean, `unscored` did not. An ability with a
+    question that is not computable from its source has no mean, nor has the average over it: the rest would not be the
+    ability.
     """
     import pandas as pd
 
@@ -168,9 +169,10 @@ def _summarise_size(scores: pd.DataFrame, size: str) -> pd.DataFrame:
         mean, low, high = (float(values.mean()), *map(float, mean_interval(values))) if values.size else (np.nan,) * 3
         if ability == AVERAGE and fewest < 2:  # one of the abilities shows no spread
             low, high = np.nan, np.nan
+        equal = bool(are_equal(values)) and not (ability == AVERAGE and fewest < 2)
         n_conversations = len(cells) if ability == AVERAGE else values.size
         n_scored = int(chosen.sum()) - n_unscored if values.size or ability == AVERAGE else 0
-        rows.append((size, ability, mean, low, high, n_scored, n_conversations, n_unscored - n_absent, n_absent))
+        rows.append((size, ability, mean, low, high, n_scored, n_conversations, n_unscored - n_absent, n_absent, equal))
     return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
 
 

@@ -24,6 +24,7 @@ from beamlib.data.conversations import SIZES
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.footer import OFFLINE, is_offline
 from beamlib.report.table import markdown_text
+from beamlib.report.tables import with_interval
 from beamlib.scoring.records import Judgement
 from beamlib.text import count
 
@@ -88,7 +89,8 @@ def _pair_sentence(pair: SystemPair) -> str:
     gap = pair.comparison
     if gap.n < 2:
         return f"{pair.first.name} against {pair.second.name}: one conversation, no test."
-    difference = f"{gap.difference:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
+    equal = bool(np.isnan(gap.low) and gap.n > 1)
+    difference = with_interval(f"{gap.difference:+.3f}", gap.low, gap.high, gap.n, equal=equal, form="+.3f")
     verdict = "better" if pair.is_better else "not told apart"
     names = f"{pair.first.name} minus {pair.second.name}"
     return f"{names}, paired: {difference}, {p_text(gap.p_value)} over {gap.n} conversations: {verdict}."

@@ -85,7 +85,9 @@ def _abilities(names: str) -> str:
 def _cell(row: Mapping[Any, Any]) -> str:
     if np.isnan(row["mean"]):
         return NOTHING
-    return with_interval(f"{row['mean']:.3f}", row["low"], row["high"], row["conversations"])
+    return with_interval(
+        f"{row['mean']:.3f}", row["low"], row["high"], row["conversations"], equal=row.get("equal") is True
+    )
 
 
 def reproduced_table(systems: Sequence[FieldSystem]) -> Table:

@@ -21,6 +21,7 @@ from beamlib.commands.options import (
     ClusterName,
     Csv,
     Json,
+    JudgeAnyway,
     Long,
     MemoryTimeout,
     ModelOptions,
@@ -104,6 +105,7 @@ class MainArguments(ModelOptions):
         str, typer.Option("--step", help="Only one: check (print the cost), conversations, evaluate, notebooks, page.")
     ] = ""
     no_admission: NoAdmission = False
+    judge_anyway: JudgeAnyway = False
     figures: Annotated[
         str, typer.Option("--figures", help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
     ] = ""
@@ -119,7 +121,7 @@ class MainArguments(ModelOptions):
         return MainJob(
             self.data, listed(self.sizes), self.name, self.conversations, self.protocol, self.memory, suites,
             self.download, self.endpoints, listed(self.backbones), self.calls, self.prompts, self.yes, settings,
-            self.preset or "default", self.authors, not self.no_admission,
+            self.preset or "default", self.authors, not self.no_admission, self.judge_anyway,
         )  # fmt: skip
 
 

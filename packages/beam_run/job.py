@@ -53,6 +53,7 @@ class MainJob:
         backbones: Readers of the models file to run, empty for its first.
         settings: Values of single parameters.
         admission: Whether models answer known questions before anything else is paid for.
+        judge_anyway: Whether a judge may judge that fails its exam then.
     """
 
     data: Path | None
@@ -72,6 +73,7 @@ class MainJob:
     preset: str = "default"
     authors: Path | None = None
     admission: bool = True
+    judge_anyway: bool = False
 
     @property
     def folder(self) -> Path:
@@ -109,7 +111,7 @@ class RunPlan:
     def generation(self) -> GenerationOfRun | None:
         """The conversations that this run writes; None if they exist elsewhere."""
         first = self.runs[0]
-        config = config_of(first, self.authors, first.prompt_files)
+        config = replace(config_of(first, self.authors, first.prompt_files), admission=self.suites[0].admission)
         return GenerationOfRun(self.runs, self.conversations, config) if self.generated else None
 
     def agreed(self, confirmed: bool, models: str = "") -> RunPlan:
@@ -169,11 +171,13 @@ def plan(job: MainJob, place: Path) -> RunPlan:
             models=models,
             settings=job.settings,
             shared={"run": str(job.folder), "conversations": job.conversations, "calls": job.calls},
+            admission=job.admission,
+            judge_anyway=job.judge_anyway,
         )
         for name, folder in folders.items()
     ]
     published = load_parameters(PARAMS / "100k.yaml", run=str(job.folder), protocol=job.protocol)
-    suites = [Suite("beam", runs, job.settings, job.admission), *suites]
+    suites = [Suite("beam", runs, job.settings, job.admission, job.judge_anyway), *suites]
     return RunPlan(suites, conversations, data is None, authors if data is None else None, published)
 
 
@@ -246,10 +250,11 @@ def confirm(planned: RunPlan, place: Path) -> bool:
         return first.confirm_cost
     writing = generation.estimate() if generation else None
     missing, data = generation.stood_in(place) if generation and first.models_file else ({}, Path(first.data))
+    admitted = set[str]()
     estimates = [
         (suite, run, label, _noted(estimated, missing.get(run.size, 0) if planned.authors else 0))
         for suite in planned.suites
-        for run, label, estimated in suite.estimates(str(data) if suite.name == "beam" else "")
+        for run, label, estimated in suite.estimates(str(data) if suite.name == "beam" else "", admitted)
     ]
     shown: dict[str, Priced] = {
         **({"conversations": writing} if writing else {}), **{label: estimated for _, _, label, estimated in estimates},
