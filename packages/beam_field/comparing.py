@@ -7,20 +7,16 @@ questions that both answered.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from beam_field.sources import (
     PublishedRun,
-    VerdictKind,
     judgements,
     offline_judgements,
     published_runs,
@@ -28,7 +24,7 @@ from beam_field.sources import (
 )
 from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
-from beamlib.evaluate.beam_records import MANIFEST, UNNAMED_PROMPT, Provenance, read_manifest, stored_judgements
+from beamlib.evaluate.beam_records import UNNAMED_PROMPT
 from beamlib.scoring.intervals import Comparison, compare, conversation_values, holm, mean_interval
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
@@ -43,34 +39,6 @@ HEADLINE: Mapping[str, str] = {
 """The protocol that uses most of a source's verdicts, by their kind."""
 
 RunVerdicts = tuple[PublishedRun, Sequence[Judgement]]
-
-
-def imported_runs(run: Path) -> Iterator[RunVerdicts]:
-    """Yield each imported arm of a run folder with its judgements, re-judged arms included, shipped runs left out."""
-    for path in sorted(run.glob(f"*/*/{MANIFEST}")):
-        manifest = read_manifest(path.parent)
-        imported = manifest.imported
-        if imported is None or imported.shipped:
-            continue
-        judged = stored_judgements(path.parent)
-        facts: dict[str, Any] = {name: getattr(imported, name) for name in Provenance.model_fields}
-        # Runs of one system repeat it; with another context it is another system.
-        facts["system"] = ", ".join(filter(None, (imported.system or manifest.arm, imported.context)))
-        facts |= {"reader": manifest.reader, "judged_again": manifest.judge != imported.judged_by}
-        facts |= {"source": _plain(imported.format), "run": _plain(manifest.arm), "number": imported.number or 0}
-        kind = Counter(map(_kind, judged)).most_common(1)[0][0]
-        yield PublishedRun(**facts, tier=manifest.size, kind=kind, n=len(judged)), judged
-
-
-def _plain(name: str) -> str:
-    return re.sub("[^a-z0-9]+", "-", name.casefold()).strip("-") or "x"
-
-
-def _kind(judgement: Judgement) -> VerdictKind:
-    """Return the finest kind of verdict that an answer has."""
-    reported = judgement.reported
-    present = (judgement.verdicts, reported and reported.full is not None, reported and reported.votes, True)
-    return next(kind for kind, known in zip(get_args(VerdictKind), present, strict=True) if known)
 
 
 def average_runs(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -11,8 +11,8 @@ import pytest
 from published_results import mem0
 
 from beam_field import comparing, defective, field_answers, field_tables
-from beam_field.comparing import FieldSystem, field_systems, imported_runs
-from beam_field.importing import read_runs, write_runs
+from beam_field.comparing import FieldSystem, field_systems
+from beam_field.importing import imported_runs, read_runs, write_runs
 from beam_field.judging_again import JudgeOptions, judge_again
 from beamlib.data.errata import load_errata
 from beamlib.llm.model import OFFLINE_NAME

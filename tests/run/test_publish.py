@@ -22,10 +22,10 @@ from beam_page.data_files import read_data
 from beam_page.run_folder import read_run
 from beam_run import publish as publishing
 from beam_run.archive import export_calls, import_calls
-from beam_run.publish import publish, verify
+from beam_run.publish import differing_claim, publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import Manifest, differing_claim, read_manifest
+from beamlib.evaluate.beam_records import Manifest, read_manifest
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.call_store import StoredCall
 from beamlib.llm.endpoints import Endpoint, load_models, parse_models
