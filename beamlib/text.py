@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -133,20 +133,6 @@ def _load_cl100k() -> TokenCounter:
 def split_sentences(text: str) -> list[str]:
     """Split a text into sentences, stripped, none empty; line breaks end a sentence."""
     return [part for piece in _SENTENCE_END.split(text) if (part := piece.strip())]
-
-
-_SHORT = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|No|vs|approx|Sgt|Rev)\.\Z")
-
-
-def whole_sentences(sentences: Iterable[str]) -> list[str]:
-    """Rejoin sentences that `split_sentences` split after "Dr." and other abbreviations."""
-    joined: list[str] = []
-    for sentence in sentences:
-        if joined and _SHORT.search(joined[-1]):
-            joined[-1] = f"{joined[-1]} {sentence}"
-        else:
-            joined.append(sentence)
-    return joined
 
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*")
