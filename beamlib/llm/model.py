@@ -10,7 +10,8 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
@@ -213,7 +214,6 @@ SHUTDOWN_SECONDS = 25.0
 
 _pending: set[asyncio.Task[Any]] = set()
 _stopping = threading.Event()
-_stop_checks: list[Callable[[], bool]] = []
 _deadline = math.inf
 _loop_lock = threading.Lock()
 
@@ -246,12 +246,18 @@ def stop() -> None:
 
 def stopping() -> bool:
     """Whether no new call may start."""
-    return _stopping.is_set() or any(check() for check in _stop_checks)
+    return _stopping.is_set()
 
 
-def stop_if(check: Callable[[], bool]) -> None:
-    """Start no more calls as soon as `check` returns True. It is called before each call."""
-    _stop_checks[:] = [check]
+@contextmanager
+def no_new_calls() -> Iterator[None]:
+    """Start no call within the block; whoever asks for one gets a `UserError`."""
+    _stopping.set()
+    try:
+        yield
+    finally:
+        if _deadline == math.inf:  # a notebook's cell was interrupted or failed, and the next one may call
+            _stopping.clear()
 
 
 async def nap(seconds: float) -> None:
@@ -271,12 +277,8 @@ def drain() -> None:
         if tasks := list(_pending):
             await asyncio.wait(tasks, timeout=timeout)
 
-    _stopping.set()
-    try:
+    with no_new_calls():
         asyncio.run_coroutine_threadsafe(wait(), _loop()).result()
-    finally:
-        if _deadline == math.inf:  # a notebook's cell was interrupted, and the next one may call
-            _stopping.clear()
 
 
 def run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:

@@ -41,7 +41,7 @@ class GenerationConfig:
 
     `models` is None for the offline author; `prompts` are those of the run.
     `calls`, `confirmed` and `command` are as in `StoredModel`. `output_tokens`, for the asker `question_output_tokens`,
-    limits replies if the models file sets no limit; 0 is none. `processes` share concurrency and `run_id`.
+    limits replies if the models file sets no limit; 0 is none.
     """
 
     models: ModelsFile | None = None
@@ -51,7 +51,6 @@ class GenerationConfig:
     command: str = ""
     output_tokens: int = 0
     question_output_tokens: int = 0
-    processes: int = 1
     run_id: str = THIS_RUN
 
     def endpoint(self, role: Author) -> Endpoint:
@@ -135,10 +134,9 @@ def open_roles(
         models: dict[Author, Model] = {}
         for role in roles:
             endpoint = config.endpoint(role)
-            max_concurrency = max(1, endpoint.concurrency // config.processes)
             models[role] = RetryingModel(
                 StoredModel(
-                    EndpointModel(role, endpoint, prompts=config.prompts, max_concurrency=max_concurrency),
+                    EndpointModel(role, endpoint, prompts=config.prompts),
                     calls,
                     config.calls,
                     role=role,

@@ -25,7 +25,6 @@ import pytest
 import yaml
 from nemesis_disk import Disk, build, write_files
 
-from beam_run.cluster.journal import ENDING, replies
 from scripted_server import Faults, ScriptedServer
 from steady_replies import steady_reply
 
@@ -35,14 +34,14 @@ TROUBLE = Faults(delay=0.2, surplus=0.1, drop=0.04, delay_seconds=0.2)
 DRIVER = """
 import json, sys
 from pathlib import Path
-from beam_run.cluster import lease, use_cluster
+from beam_run.cluster import addresses, use_cluster
 from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
 if __name__ == "__main__":
     register_packages()
-    lease.PATIENCE = 2.0
+    addresses.PATIENCE = 2.0
     use_cluster(sys.argv[3])
     chosen = load_parameters(Path(sys.argv[1]) / "params/100k.yaml", **json.loads(sys.argv[2]))
     own = [arm for arm in experiments(chosen)["main"] if arm.memory == "own"]
@@ -266,7 +265,7 @@ def tagged(text: str, tag: str) -> str:
 
 
 def stored(run: Path) -> dict[str, set[str]]:
-    """The replies in each call store and its journals, read from a copy: reading merges what a kill left."""
+    """The replies in each call store, read from a copy: reading merges what a kill left."""
     texts: dict[str, set[str]] = {}
     for path in run.glob("calls/*/*.sqlite"):
         copy = run.parent / "copy" / path.name
@@ -277,9 +276,6 @@ def stored(run: Path) -> dict[str, set[str]]:
         with closing(sqlite3.connect(copy)) as connection:
             rows = connection.execute("SELECT text FROM calls WHERE text IS NOT NULL").fetchall()
         texts[path.name] = {row[0] for row in rows}
-    for path in run.glob(f"calls/*/*{ENDING}"):
-        held = {call.text for _, call in replies(path) if call.text is not None}
-        texts.setdefault(f"{path.name.partition('.')[0]}.sqlite", set()).update(held)
     return texts
 
 
