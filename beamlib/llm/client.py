@@ -492,7 +492,8 @@ class ForwardingModel(EndpointModel):
         items = body.get(name) if isinstance(body, dict) else None
         if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
             raise self._nothing(response.content, name)
-        reason = items[0].get("finish_reason") if self.route == "chat/completions" else None
+        choice = _choice(items) if self.route == "chat/completions" else None
+        reason = choice.get("finish_reason") if choice else None
         reason = reason if isinstance(reason, str) else ""
         return Completion(to_json(body), read_usage(body.get("usage")), 0.0, reason, **self._named(body))
 
