@@ -328,7 +328,7 @@ class EndpointModel:
         reply = self._read(call, response, body, tools=tools)
         reply = with_own_counts(reply, body, writes=self.route not in _WITHOUT_TEXT)
         if reply.answered_by:
-            self._say_once(call.reception, reply.answered_by, f"names {reply.answered_by} as the model that answers.")
+            self._say_once(call.reception, "model", f"names {reply.answered_by} as the model that answers.")
         return replace(reply, usage=usage(reply.usage), latency=latency)
 
     def _named(self, body: Mapping[str, Any]) -> dict[str, Any]:
