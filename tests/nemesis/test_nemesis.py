@@ -1,6 +1,7 @@
 """A run that is killed, stopped, lied to and cut off its power ends as an undisturbed one does, and pays nothing twice.
 
 Seeded: `./run_tests.sh --slow tests/nemesis --nemesis-seed 7 --nemesis-seconds 600`. A seed that fails becomes a test.
+It stands in the place of `benchmarks/attack.py`, which disturbed runs of earlier versions.
 """
 
 from __future__ import annotations
