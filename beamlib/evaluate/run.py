@@ -170,6 +170,12 @@ def _truncation(run: Run, answers: Iterable[Answer]) -> str:
     return ""
 
 
+def _few(names: set[str]) -> str:
+    """Name the first five: an endpoint may call itself otherwise in every reply."""
+    more = [f"{len(names) - 5:,} others"] if len(names) > 5 else []
+    return " and ".join([*sorted(names)[:5], *more])
+
+
 def _answerers(run: Run) -> str:
     """Say which models and fingerprints replies name, where the model is not the one that was asked."""
     named: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
@@ -178,10 +184,10 @@ def _answerers(run: Run) -> str:
             for known, name in zip(named.setdefault((role, model), (set(), set())), names, strict=True):
                 known.update(filter(None, [name]))
     sentences = [
-        f"{role} {model} was answered by {' and '.join(sorted(models))}" if models else f"{role} {model}"
+        f"{role} {model} was answered by {_few(models)}" if models else f"{role} {model}"
         for (role, model), (models, _) in named.items()
     ]
-    prints = [f" (fingerprint {', '.join(sorted(known))})" if known else "" for _, known in named.values()]
+    prints = [f" (fingerprint {_few(known)})" if known else "" for _, known in named.values()]
     told = "; ".join(sentence + known for sentence, known in zip(sentences, prints, strict=True))
     return f"By their replies: {told}." if told else ""
 
