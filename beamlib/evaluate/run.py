@@ -35,10 +35,13 @@ from beamlib.evaluate.run_store import MODEL_CODE, prompt_hashes, settings_of
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside
+from beamlib.llm.admission import admission_calls, learnt_marks, read_reply
 from beamlib.llm.call_store import CallStore
+from beamlib.llm.prompts import prompts_in_force
 from beamlib.memory.declared import kind_of, young_settings
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.run import Run
+from beamlib.scoring.judge_exam import JudgeExam, known_verdicts
 
 JUDGE_CODE = (
     *MODEL_CODE,
@@ -192,6 +195,22 @@ def _answerers(run: Run) -> str:
     return f"By their replies: {told}." if told else ""
 
 
+def judge_exam(run: Run) -> str:
+    """Say how the judge did in the exam of an admission of this run; empty if there was none."""
+    judge = run.endpoints.get("judge")
+    calls = admission_calls(run.calls_folder().parent) if judge else []
+    known = known_verdicts(question=run.judging.question_in_prompt)
+    stored = {
+        call.about: call for call in calls if judge and (call.model, call.base_url) == (judge.model, judge.base_url)
+    }
+    if judge is None or not all(item.prompt.about in stored for item in known):
+        return ""
+    marks = learnt_marks(calls, judge)
+    with prompts_in_force(run.prompt_files):
+        replies = [read_reply(stored[item.prompt.about], marks) for item in known]
+        return f"{judge.model}, {JudgeExam.of(known, replies).line}."
+
+
 def evaluate(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> Evaluation:
     """Answer and judge every probe of the tier with every arm, computing only what is not on file."""
     plan = plan_run(parameters, arms, quiet=quiet)
@@ -210,6 +229,7 @@ def evaluation_of(plan: TaskPlan) -> Evaluation:
         manifests={name: restrict(manifest, plan.units, plan.left_out) for name, manifest in manifests.items()},
         loaded={key: unit.gold for key, unit in plan.units.items()},
         answerers=_answerers(plan.run),
+        exam=judge_exam(plan.run),
         truncation=_truncation(
             plan.run, (a for name in plan.stores for own in plan.records(name).values() for a in own)
         ),
