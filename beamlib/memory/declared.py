@@ -267,7 +267,7 @@ def young_settings() -> frozenset[str]:
     """Return the settings that records leave out where they have their usual value."""
     sections = memory_sections().values()
     own = (name for section in sections for name in section.model_fields.keys() - set(section.always_recorded))
-    return frozenset((*own, "faiss_index"))
+    return frozenset((*own, "faiss_index", "per_ability"))
 
 
 @cache
