@@ -17,7 +17,8 @@ from pydantic import BaseModel
 
 from beamlib.errors import UserError
 from beamlib.evaluate.records import ANSWERS, AnyManifest, ConversationRecord, UnitOutput, read_part
-from beamlib.files import make_folder, write_text
+from beamlib.evaluate.timing import TIMES, Timing, read_timings
+from beamlib.files import make_folder, to_json, write_text
 from beamlib.memory.declared import young_settings
 from beamlib.params import FIELDS, RunParameters
 from beamlib.run import Run
@@ -90,6 +91,8 @@ class RunStore(Generic[AnyManifest]):
         """Whether records were added that are not on file yet."""
         self._kind, self._records = kind, records
         self._changed, self._due = set(records), 0.0
+        self._timings: dict[tuple[str, tuple[str, ...]], Timing] | None = None
+        self._dropped = set[str]()
         self._kept_fields: dict[str, Any] = {}
         self._of_other_data: dict[str, dict[str, UnitOutput]] = {part: {} for part in records}
 
@@ -172,6 +175,7 @@ class RunStore(Generic[AnyManifest]):
         for units in self.outputs.values():
             units.pop(unit, None)
         self.begun.pop(unit, None)
+        self._dropped.add(unit)
 
     def begin(self) -> None:
         """Create the folder: a place that cannot be written to fails now and not after the work."""
@@ -180,6 +184,9 @@ class RunStore(Generic[AnyManifest]):
     def add(self, unit: str, data: ConversationRecord, records: Mapping[str, Sequence[BaseModel]]) -> None:
         """Record a unit's output by part, with what is begun. It is on file soon after, at the latest with `flush`."""
         for part, own in records.items():
+            if part == TIMES:
+                self._add_timings(own)
+                continue
             every = self.begun[unit].completed(part, own) if unit in self.begun else list(own)
             self.outputs[part][unit] = UnitOutput(every, data)
             self._changed.add(part)
@@ -187,12 +194,25 @@ class RunStore(Generic[AnyManifest]):
         if time.monotonic() >= self._due:
             self.flush()
 
+    def _add_timings(self, rows: Iterable[Any]) -> None:
+        """Add what was timed; a first measurement stays, as later ones may wait for no model."""
+        if self._timings is None:
+            on_file = read_timings(self.folder, self.key(ANSWERS))
+            kept = (row for row in on_file if row.conversation_id not in self._dropped)
+            self._timings = {(row.conversation_id, row.questions): row for row in kept}
+        for row in rows:
+            timed = row.model_copy(update={"key": self.key(ANSWERS)})
+            self._timings.setdefault((row.conversation_id, row.questions), timed)
+
     def flush(self) -> None:
         """Write what is not on file yet, the manifest last."""
         started = time.monotonic()
         for part in sorted(self._changed):
             units = self._units(part)
             write_text(self.folder / f"{part}.jsonl", "".join(units[unit].text for unit in sorted(units)))
+        if self._timings:
+            lines = [to_json(self._timings[key].model_dump(mode="json")) + "\n" for key in sorted(self._timings)]
+            write_text(self.folder / f"{TIMES}.jsonl", "".join(lines))
         self._changed.clear()
         self.manifest().write(self.folder)
         self.pending = False
