@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from beamlib.data.conversations import Conversation, Probe
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import OF_ARMS, Arm
 from beamlib.evaluate.ingest_cache import read_shared
-from beamlib.evaluate.records import ANSWERS
+from beamlib.evaluate.records import ANSWERS, Answer
 from beamlib.evaluate.timing import TIMES, Stopwatch
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
 from beamlib.memory import Memory
@@ -80,8 +79,8 @@ def ingested(
     Arms of a `SharedReading` (all variants of LIGHT) share one, which is most of their cost: they differ only in what
     they recall. `evidence` maps a probe's id to the message ids it cites, for the ceiling alone. With `as_turns` long
     context comes as chat turns. Each arm has its own `Conversation` of the same unchangeable messages; a memory of
-    one's own has a copy of these too, in its process, which ends when the next arm is asked for. `watch` times what they
-    read.
+    one's own has a copy of these too, in its process, which ends when the next arm is asked for. `watch` times
+    what they read.
     """
     watch = watch or Stopwatch(conversation.id)
     readings: dict[str, SharedReading | ModelError] = {}
