@@ -6,7 +6,8 @@ A folder has `answers.jsonl`, `judgements.jsonl` and `manifest.json` (`beamlib.e
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,8 @@ class Beam(Task):
     def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The arm, the parameters that its answers rest on, and the code of a memory of the user's own."""
         of_others = young_settings() - kind_of(arm.memory).own_settings.model_fields.keys()
+        if "questions_accumulate" in parameters.flags:  # elsewhere an answer rests on no other question
+            of_others -= {"per_ability"}
         names = [name for name in answer_parameters(arm.memory) if name not in of_others]
         settings = {"arm": arm.model_dump(), **settings_of(parameters, names)}
         settings["released"] = sorted(parameters.flags)
@@ -133,6 +136,11 @@ class Beam(Task):
             "notes": run.identity_of(arm.target)[1] if arm.target else (),
             "claimed": False,
         }  # fmt: skip
+
+    def part(self, unit: Unit, questions: Collection[str]) -> Unit:
+        """The conversation with some of its questions."""
+        chosen = tuple(probe for probe in unit.gold.probes if probe.id in questions)
+        return _unit(replace(unit.gold, probes=chosen))
 
     def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
         """Each answer with its question and gold."""

@@ -154,7 +154,7 @@ def measure(
     header = FileHeader(
         command=f"beamlib measure {' '.join(f'--data {folder.name}' for folder in data)}{by}",
         code=code_hash(MEASURED_CODE),
-        treatment=asdict(PAPER_TREATMENT),
+        treatment={name: value for name, value in asdict(PAPER_TREATMENT).items() if name != "per_ability"},
         seconds=round(time.monotonic() - start),
     )
     print(f"{write_measurements(out, header, measurements)}: {len(measurements)} conversations")
