@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from beamlib.files import inside
-from beamlib.llm.admission import ADMISSION, admission_calls, learnt_marks
+from beamlib.llm.admission import admission_calls, learnt_marks
 from beamlib.llm.client import RERANK, ROUTES, EndpointModel, ForwardingModel
 from beamlib.llm.embedding_model import EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, RERANKER, Embedding
@@ -78,7 +78,7 @@ def _open_endpoints(
     path = inside(run.calls_folder(suite), f"{conversation}.sqlite")
     command = command or run.recording_command
     opened = STORES.get()
-    known = admission_calls(path.parent) if conversation != ADMISSION else []
+    known = admission_calls(path.parent.parent)
     with opened(path) if opened else CallStore(path, read_only=run.calls == "replay", run_id=run_id) as store:
 
         def stored(model: EndpointModel) -> StoredModel:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, baseline_memory, own_arm
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
-from beamlib.evaluate.records import ANSWERS, RUN, ConversationRecord, RunManifest, TaskManifest, made_by
+from beamlib.evaluate.records import ANSWERS, RUN, Answer, ConversationRecord, RunManifest, TaskManifest, made_by
 from beamlib.evaluate.run_store import ANSWER_CODE, RunStore, prompt_hashes, settings_of
 from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING

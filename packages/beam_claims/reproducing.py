@@ -28,9 +28,9 @@ from beamlib.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from beamlib.evaluate.answer_record import Answer
     from beamlib.evaluate.arms import Arm
     from beamlib.evaluate.beam_records import Manifest
+    from beamlib.evaluate.records import Answer
 
 Outcome = Literal["reproduced", "contradicted", "confounded", "undecided", "not run"]
 OUTCOMES: tuple[Outcome, ...] = ("reproduced", "contradicted", "undecided", "confounded", "not run")

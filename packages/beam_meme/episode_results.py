@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.records import Answer
 from beamlib.files import sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING, Endpoint
 from beamlib.llm.exchange import LARGEST_COUNT

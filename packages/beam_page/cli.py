@@ -42,7 +42,7 @@ def page(
     """
     from beam_page.building import write_page
     from beam_page.run_folder import read_run
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
     from beamlib.text import count
 
     refuse_data(run)
@@ -67,7 +67,7 @@ def compare(
 ) -> None:
     """Compare two runs: paired differences of their arms with intervals, by ability."""
     from beam_page.comparing import compare_runs
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
     from beamlib.report.table import save_table
 
     if out is not None:

@@ -45,7 +45,10 @@ def compare_runs(first: Path, second: Path, protocol: str = "paper") -> Table:
         "size": frame["size"],
         "ability": [ability_label(ability) for ability in frame["ability"]],
         "difference": numbers["difference"],
-        "95 % interval": [f"[{low}, {high}]" if low and high else NOTHING for low, high in ends],
+        "95 % interval": [
+            f"[{low}, {high}]" if low and high else f"equal in all {n}" if n > 1 else NOTHING
+            for (low, high), n in zip(ends, frame["conversations"], strict=True)
+        ],
         "p": numbers["p"],
         "n": frame["conversations"].astype(str),
         "unscored": frame["unscored"].astype(str),

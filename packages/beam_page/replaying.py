@@ -9,19 +9,18 @@ from functools import cache
 from beam_page.run_folder import RunFolder, StoredArm
 from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import ingested, recollections
 from beamlib.evaluate.beam_records import recorded_parameters
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.judging import evidence_of, work
-from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
+from beamlib.evaluate.records import Answer
 from beamlib.files import to_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import ModelError
 from beamlib.memory.declared import kind_of
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import parse_parameters
-from beamlib.run import Run
+from beamlib.run import ELSEWHERE, NOBODY_ELSES, PARAMETERS, Run, kept_values
 
 OWN = "its memory is a program of its own, which a page does not run"
 OTHERWISE = "recalled again, its context is not the one on record (other messages, or as many tokens less or more)"

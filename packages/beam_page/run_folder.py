@@ -10,19 +10,19 @@ from pathlib import Path
 from beamlib.data.conversations import SIZES, Treatment
 from beamlib.data.sources import Source, scan
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, base_memory, baseline_memory
 from beamlib.evaluate.beam_records import (
     JUDGED_BY,
     MANIFEST,
+    ImportedQuestion,
     Manifest,
     read_answers,
+    read_details,
     read_judgements,
     read_manifest,
     stored_judgements,
 )
-from beamlib.evaluate.imported import ImportedQuestion, read_details
-from beamlib.evaluate.records import JUDGEMENTS
+from beamlib.evaluate.records import JUDGEMENTS, Answer
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import kind_of
 from beamlib.params import GENERATED, generated_in

@@ -19,9 +19,9 @@ from markupsafe import Markup
 
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
 from beamlib.commands.cost_table import read_costs
-from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import SIZES
-from beamlib.evaluate.configuration import stated
+from beamlib.evaluate.arms import stated
+from beamlib.evaluate.records import left_out_line
 from beamlib.files import read_json, read_text
 from beamlib.run import PUBLISHED
 

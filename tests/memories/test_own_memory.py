@@ -22,7 +22,7 @@ from beamlib.evaluate.run import BEAM, evaluate, evaluate_experiment
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
-from beamlib.memory.targets import absolute_target
+from beamlib.memory.outside import absolute_target
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS
 from beamlib.report.results import results
