@@ -57,6 +57,5 @@ class GenerationRecord:
         self.write()
 
     def write(self) -> None:
-        """Write the record, atomically."""
         rows = [self.rows[name] for name in sorted(self.rows, key=lambda one: (isinstance(one, str), one))]
         write_json(self.folder / RECORD, {"order": self.order, self.part: rows})

@@ -6,7 +6,7 @@ A folder has `answers.jsonl`, `judgements.jsonl` and `manifest.json` (`beamlib.e
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -27,11 +27,11 @@ from beamlib.evaluate.arms import (
     configuration_of,
     experiments,
 )
-from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest, restrict
+from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest
 from beamlib.evaluate.conversation_record import record_of
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.judging import evidence_of, judge_arms, to_judge
-from beamlib.evaluate.records import JUDGEMENTS, Answer, left_out_line
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, Answer, left_out_line
 from beamlib.evaluate.run_store import MODEL_CODE, prompt_hashes, settings_of
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
@@ -253,3 +253,10 @@ def evaluate_experiment(parameters: RunParameters | Run, experiment: str) -> Eva
 def plan_run(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> TaskPlan:
     """Read the conversations of a tier and find out what is missing; nothing is computed or called."""
     return plan_task(BEAM, parameters, arms, quiet=quiet)
+
+
+def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, str]) -> Manifest:
+    """The manifest of a part of a run: the hashes cover only the conversations named. `left_out` is the part's own."""
+    kept = {key: record for key, record in manifest.conversations.items() if key in ids}
+    sums = {ANSWERS: manifest.answers_sha256, JUDGEMENTS: manifest.judgements_sha256}
+    return Manifest.over(dict(manifest), kept, left_out, sums)

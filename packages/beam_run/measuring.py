@@ -125,13 +125,13 @@ def measure(
     the time. Exit code 1 when --verify finds a difference. `dense` and `hybrid` take the vectors of the encoder that
     --models (role embedding) or --base-url names.
     """
-    from beamlib.commands.measuring import MEASURED_CODE, measure_all
+    from beamlib.commands.measuring import MEASURED_CODE, measure_all, write_measurements
     from beamlib.data.conversations import parse_size
     from beamlib.data.loading import PAPER_TREATMENT
     from beamlib.data.sources import find_conversations
     from beamlib.files import code_hash
     from beamlib.places import refuse_data
-    from beamlib.scoring.measured import SHIPPED_FILE, FileHeader, write_measurements
+    from beamlib.scoring.measured import SHIPPED_FILE, FileHeader
 
     sizes = [parse_size(name) for name in listed(size)] or None
     sources = [source for folder in data for source in find_conversations(folder, sizes)]

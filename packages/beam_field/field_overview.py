@@ -1,4 +1,4 @@
-"""What can be said of the field: sentences per tier, every score in one figure, and what moves a score."""
+"""The field as a whole: every score in tables and a figure, what can be said of it per tier, what moves a score."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from beam_field.comparing import (
-    FieldSystem,
-    SystemPair,
-    comparable_pairs,
-    judged_by_offline,
-    only_printed,
-)
-from beam_field.field_tables import p_text
+from beam_field.comparing import FieldSystem, SystemPair, comparable_pairs, over_questions
+from beam_field.field_tables import BASIS, INTERVAL, TITLES, cell_text, p_text
+from beam_field.sources import offline_judgements, published_runs, published_scores
 from beamlib.data.conversations import SIZES
+from beamlib.data.gold import ABILITIES
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.footer import OFFLINE, is_offline
-from beamlib.report.table import markdown_text
+from beamlib.report.long_frame import ability_label
+from beamlib.report.table import Table, markdown_text
 from beamlib.report.tables import with_interval
+from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
+from beamlib.scoring.scores import AVERAGE, not_computable, summarise
 from beamlib.text import count
+
+_GOLD = {"yes": "in the prompt", "no": "not shown", "unknown": "nobody says"}
+_SUFFIXES = {"no": "", "yes": "_gold_shown", "unknown": "_gold_unknown", "in part": "_gold_in_part"}
 
 
 def tiers(systems: Sequence[FieldSystem]) -> list[str]:
-    """Return the tiers that any system has."""
     return [size for size in SIZES if any(system.source.tier == size for system in systems)]
 
 
@@ -273,3 +274,137 @@ def effect_sentences(frame: pd.DataFrame) -> list[str]:
         f"{str(what).capitalize()}: {100 * row['min']:.1f} to {100 * row['max']:.1f}, {100 * row['width']:.1f} points."
         for what, row in spans.iterrows()
     ]
+
+
+def judged_by_offline(system: FieldSystem) -> FieldSystem | None:
+    """Return the system with the offline judge's verdicts for the published ones, None where there are none."""
+    runs = tuple((run, offline_judgements(run.name)) for run, _ in system.runs)
+    return FieldSystem(runs) if all(own for _, own in runs) else None
+
+
+def field_frame(systems: Sequence[FieldSystem], protocols: Sequence[str] = (*PROTOCOLS, *REPORTED)) -> pd.DataFrame:
+    """Score every system by every protocol: a row each with its average over abilities and 95 % interval.
+
+    `over_questions` is the plain mean over questions with its own interval. Where an ability is not computable the
+    average is NaN and `missing` names the abilities; nothing is filled in.
+    """
+    rows: list[dict[str, Any]] = []
+    for system in systems:
+        run = system.source
+        facts: dict[str, Any] = {"tier": run.tier, "system": system.name, "reader": run.reader, "judge": run.judged_by}
+        facts |= {"kind": run.kind, "gold": run.gold_in_prompt, "runs": len(system.runs)}
+        for protocol in protocols:
+            scores = system.scores(protocol)
+            gone = not_computable(scores)
+            missing = [name for name in ABILITIES if name in set(scores.loc[gone, "ability"])]
+            average = summarise(scores).set_index("ability").loc[AVERAGE, ["mean", "low", "high"]]
+            means = [np.nan] * 6 if missing else [*average, *over_questions(scores)]
+            names = ("mean", "low", "high", "over_questions", "over_low", "over_high")
+            counts = {
+                "n": int(scores["score"].notna().sum()),
+                "conversations": scores["conversation_id"].nunique(),
+                "unscored": int((scores["score"].isna() & ~gone).sum()),
+            }
+            values = dict(zip(names, means, strict=True))
+            rows.append({**facts, "protocol": protocol, **values, **counts, "missing": ", ".join(missing)})
+    return pd.DataFrame(rows)
+
+
+def reproduced_averages(systems: Sequence[FieldSystem]) -> pd.DataFrame:
+    """Compare each average that a source states with that of its verdicts: the same number as printed?
+
+    A source averages over questions, and over runs where it has several.
+    """
+    printed = published_scores()
+    averages = printed[(printed["ability"] == AVERAGE) & (printed["verdicts_at_hand"] != "no")]
+    rows = []
+    for system in systems:
+        if system.source not in published_runs():  # another judge's verdicts on the same answers reproduce nothing
+            continue
+        tier = system.source.tier
+        for stated in averages[(averages["system"] == system.name) & (averages["tier"] == tier)]["score_percent"]:
+            ours = 100 * system.average()[0]
+            same = round(ours, len(str(stated).partition(".")[2])) == stated
+            rows.append((system.name, tier, system.headline, stated, round(ours, 2), same))
+    return pd.DataFrame(rows, columns=["system", "tier", "protocol", "published", "from verdicts", "reproduced"])
+
+
+def only_printed() -> pd.DataFrame:
+    """Return the published averages without verdicts, which nobody can check, by tier and gold in the prompt."""
+    printed = published_scores()
+    rows = printed[(printed["ability"] == AVERAGE) & (printed["verdicts_at_hand"] == "no")]
+    columns = ["tier", "gold_in_answer_prompt", "system", "score_percent", "reader", "judge", "scoring", "questions"]
+    rows = rows.assign(order=rows["tier"].map(SIZES.index))
+    order = ["order", "gold_in_answer_prompt", "score_percent"]
+    rows = rows.sort_values(order, ascending=[True, True, False], kind="stable")
+    return rows[columns].reset_index(drop=True)
+
+
+def split_by_gold_leak(systems: Sequence[FieldSystem]) -> dict[str, list[FieldSystem]]:
+    """Split systems by gold in the answer prompt, so that no column mixes them; keys are suffixes of table names."""
+    groups = {gold: [system for system in systems if system.source.gold_in_prompt == gold] for gold in _SUFFIXES}
+    return {_SUFFIXES[gold]: own for gold, own in groups.items() if own}
+
+
+def scores_table(frame: pd.DataFrame) -> Table:
+    """Show systems of one group of `split_by_gold_leak` by every protocol; `frame` comes from `field_frame`."""
+    shown = frame.dropna(subset=["mean"])
+    protocols = [name for name in dict.fromkeys(frame["protocol"]) if name in set(shown["protocol"])]
+    rows = []
+    for (tier, system, judge, reader, kind), own in frame.groupby(
+        ["tier", "system", "judge", "reader", "kind"], sort=False
+    ):
+        first, by_protocol = own.iloc[0], own.set_index("protocol").to_dict("index")
+        size = f"{first['conversations']} / {own['n'].max()}"
+        facts = (tier, system, f"{judge}: {kind}", reader, _GOLD[str(first["gold"])], str(first["runs"]), size)
+        rows.append((*facts, *(cell_text(by_protocol[name]) for name in protocols)))
+    header = ["tier", "system", "judge: verdicts", "reader", "gold", "runs", "conversations / questions", *protocols]
+    unscored = int(frame.groupby(["tier", "system"])["unscored"].max().sum())
+    footer = (
+        BASIS,
+        f"{INTERVAL} Average over the ten abilities. Unscored: {unscored}.",
+        f"A dash, or no column: not computable from this source, so there is no average. {_gaps(frame)}.",
+    )
+    title = f"BEAM scores of the field, from published verdicts{TITLES[str(frame['gold'].iloc[0])]}"
+    return Table(title, pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
+
+
+def _gaps(frame: pd.DataFrame) -> str:
+    """Say which abilities a protocol cannot compute from which kind of verdict."""
+    gaps: dict[str, dict[str, list[str]]] = {}
+    for (kind, missing), own in frame[frame["missing"] != ""].groupby(["kind", "missing"], sort=False):
+        protocols = ", ".join(dict.fromkeys(own["protocol"]))
+        gaps.setdefault(str(missing), {}).setdefault(protocols, []).append(str(kind))
+    return "; ".join(
+        f"{_abilities(missing)}: " + ", and ".join(f"{names} of {' and '.join(kinds)}" for names, kinds in own.items())
+        for missing, own in gaps.items()
+    )
+
+
+def _abilities(names: str) -> str:
+    own = names.split(", ")
+    return "All ten abilities" if len(own) == len(ABILITIES) else ", ".join(map(ability_label, own))
+
+
+def reproduced_table(systems: Sequence[FieldSystem]) -> Table:
+    """Show the averages that sources state beside those of their verdicts."""
+    frame = reproduced_averages(systems)
+    cells = frame.assign(reproduced=frame["reproduced"].map({True: "yes", False: "no"}))
+    footer = (BASIS, "In percent, over questions, as sources average; the protocol is the one nearest to theirs.")
+    return Table("Published averages, reproduced", cells.astype(str), footer, kind="costs", csv=frame)
+
+
+def printed_tables() -> dict[str, Table]:
+    """Show published averages that nobody can check, by the suffixes of `split_by_gold_leak`."""
+    frame = only_printed()
+    gold = frame["gold_in_answer_prompt"].where(frame["gold_in_answer_prompt"].isin(["yes", "no"]), "in part")
+    footer = (
+        "Printed by their authors; no verdict is at hand, so nothing of it was computed here and no interval is known.",
+    )
+    headings = {"gold_in_answer_prompt": "gold in the answer prompt", "score_percent": "percent"}
+    tables = {}
+    for kind, own in frame.groupby(gold, sort=False):
+        cells = own.rename(columns=headings).astype(str)
+        title = f"Published without verdicts{TITLES[str(kind)]}"
+        tables[_SUFFIXES[str(kind)]] = Table(title, cells, footer, kind="costs", csv=own)
+    return tables
