@@ -5,6 +5,7 @@ Cells of notebooks use the same names; `beam_run.executing.preflight` compares t
 
 from __future__ import annotations
 
+import ast
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,13 +26,12 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from beamlib.data.conversations import Size, Treatment
-from beamlib.data.sources import parse_size
+from beamlib.data.conversations import Size, Treatment, parse_size
 from beamlib.errors import UserError
-from beamlib.files import read_settings
+from beamlib.files import read_json, read_settings
 from beamlib.llm.endpoints import BACKBONE
 from beamlib.memory.declared import MemorySettings, memories, memory_sections, named_memories
-from beamlib.memory.targets import OWN_MEMORY, label_of, listed_memories, only_named
+from beamlib.memory.outside import OWN_MEMORY, label_of, listed_memories, only_named
 from beamlib.places import PARAMS, ROOT
 from beamlib.settings import (
     SECTIONS,
@@ -359,3 +359,15 @@ def generated_in(run: Path) -> Path | None:
 def usual_parameters(size: Size, **overrides: Any) -> RunParameters:
     """The parameters of a size as its file has them; keyword arguments replace single values."""
     return load_parameters(PARAMS / f"{size.lower()}.yaml", **overrides)
+
+
+def parameter_cell(notebook: Path) -> dict[str, Any]:
+    """Read the parameters of a notebook: the names and values of its cell tagged `parameters`."""
+    tagged = [cell for cell in read_json(notebook)["cells"] if "parameters" in cell["metadata"].get("tags", ())]
+    lines = assignments(tagged[0]) if tagged else []
+    return {ast.unparse(line.targets[0]): ast.literal_eval(line.value) for line in lines}
+
+
+def assignments(cell: Mapping[str, Any]) -> list[ast.Assign]:
+    """Parse the assignments in a cell of a notebook."""
+    return [line for line in ast.parse("".join(cell["source"])).body if isinstance(line, ast.Assign)]

@@ -20,8 +20,8 @@ from typing import Any
 from beamlib.data.conversations import Probe
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import Source
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import answers_to, ask_probes
+from beamlib.evaluate.records import Answer
 from beamlib.files import temporary_folder
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint

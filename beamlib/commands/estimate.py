@@ -30,10 +30,10 @@ from beamlib.commands.dry_run import (
 )
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import model_roles
+from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run import plan_run
 from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan

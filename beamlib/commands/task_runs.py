@@ -20,8 +20,7 @@ from beamlib.evaluate.task import Task, TaskPlan, arm_name, runs_outside
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
-from beamlib.memory.outside import Own, spread_k
-from beamlib.memory.targets import absolute_target, listed_memories
+from beamlib.memory.outside import Own, absolute_target, listed_memories, spread_k
 from beamlib.params import FIELDS, load_parameters
 from beamlib.places import PARAMS
 from beamlib.plugins import plugins

@@ -29,9 +29,8 @@ from pydantic import Field, ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256, sync
-from beamlib.llm.basis import Basis, basis_of
 from beamlib.llm.exchange import Count, Exchange
-from beamlib.llm.model import REFUSALS, TRANSIENT, Completion
+from beamlib.llm.model import REFUSALS, TRANSIENT, Basis, Completion, basis_of
 
 FORMAT = 4
 THIS_RUN = uuid.uuid4().hex

@@ -20,9 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from beamlib.errors import UserError
 from beamlib.files import read_settings, to_json, write_text
-from beamlib.llm.basis import Basis
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
-from beamlib.llm.model import MOST_REPLY_BYTES
+from beamlib.llm.model import MOST_REPLY_BYTES, Basis
 
 EMBEDDING, RERANKER = "embedding", "reranker"
 """The role that turns texts into vectors, for encoders and for memories from outside this package."""

@@ -10,8 +10,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from beamlib.llm.basis import Basis
-from beamlib.llm.model import ModelError, Outcome, Usage
+from beamlib.llm.model import Basis, ModelError, Outcome, Usage
 
 LARGEST_COUNT = 2**53
 """The largest integer that every JSON reader keeps exact."""

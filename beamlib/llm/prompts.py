@@ -6,6 +6,8 @@ variables are errors. The text is one user message, or a system and a user messa
 
 A user's folder (parameter `prompts`) overrides prompts by file name. Its headers may lack fields, or be absent: the
 project's own file supplies the rest. Only the variables cannot differ. `Prompts` holds all of them as a run found them.
+
+A dialogue goes before the last message of a prompt as chat turns (`insert_turns`).
 """
 
 from __future__ import annotations
@@ -18,17 +20,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 import jinja2.meta
 from jinja2 import nodes
 from jinja2.sandbox import SandboxedEnvironment
 
+from beamlib.data.conversations import Role
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_version, sha256, write_text
-from beamlib.llm.chat_turns import ChatTurn, insert_turns
 from beamlib.places import PROMPTS
+from beamlib.text import TokenCounter
 
 # Sandboxed: the prompts may come from another person's run.
 _ENVIRONMENT = SandboxedEnvironment(undefined=jinja2.StrictUndefined, keep_trailing_newline=False, autoescape=False)
@@ -164,7 +167,7 @@ def read_overrides(folder: Path) -> dict[str, PromptFile]:
 def render(
     prompt_id: str, variables: Mapping[str, str], prompts: Prompts | None = None, turns: Sequence[ChatTurn] = ()
 ) -> list[dict[str, str]]:
-    """Chat messages of a prompt; `turns` go before its last message (`beamlib.llm.chat_turns.insert_turns`).
+    """Chat messages of a prompt; `turns` go before its last message (`insert_turns`).
 
     Variables that the header does not name, or that are missing, are a `UserError`.
 
@@ -296,3 +299,67 @@ def _try_out(path: Path, parts: tuple[tuple[str, str], ...], variables: tuple[st
             except Exception as error:  # whatever the expressions of a template can raise
                 problem = f"{type(error).__name__}: {error}"[:120]
                 raise UserError(f"{path}: the text is not a valid template ({problem}); correct it.") from None
+
+
+MESSAGE_TOKENS = 4
+"""What the chat form adds to the text of a message, by OpenAI's count."""
+
+OPENING = "(The assistant speaks first.)"
+"""The user message before a dialogue that begins with the assistant."""
+
+_PAIR_HEADER = re.compile(r"\[messages \d+-\d+\]\n")
+
+
+class ChatTurn(NamedTuple):
+    """What one side of a dialogue says at a time."""
+
+    role: Role
+    text: str
+
+
+def insert_turns(messages: Sequence[dict[str, str]], turns: Iterable[ChatTurn]) -> list[dict[str, str]]:
+    """Put a dialogue before the last of `messages`, which becomes its last user turn.
+
+    Many chat templates accept only roles that alternate, user first. So one rule holds for every dialogue:
+
+    1. A turn without text is left out.
+    2. Neighbouring turns of one role become one message, with a blank line between them. The last message counts as a
+       turn: it joins a dialogue that ends with the user.
+    3. Where the assistant speaks first, the user message `OPENING` goes before it.
+
+    Args:
+        messages: Rendered chat messages: a user message, or a system and a user message.
+        turns: The dialogue in its order.
+
+    Returns:
+        The system message if there is one, then user and assistant messages in turn, the last a user message.
+    """
+    *before, last = messages
+    dialogue: list[dict[str, str]] = []
+    for role, text in (*turns, (last["role"], last["content"])):
+        if not text.strip():
+            continue
+        if not dialogue and role == "assistant":
+            dialogue.append({"role": "user", "content": OPENING})
+        if dialogue and dialogue[-1]["role"] == role:
+            dialogue[-1]["content"] += f"\n\n{text}"
+        else:
+            dialogue.append({"role": role, "content": text})
+    return [*before, *dialogue]
+
+
+@lru_cache(maxsize=8)  # all questions about a conversation share its dialogue
+def dialogue_text(turns: tuple[ChatTurn, ...]) -> str:
+    """Write a dialogue as one text, speakers named, in the form of `beamlib.memory.protocol.passage`."""
+    pieces = []
+    for role, text in turns:
+        header = _PAIR_HEADER.match(text)
+        start = header.end() if header else 0
+        pieces.append(f"\nASSISTANT: {text}" if role == "assistant" else f"\n\n{text[:start]}USER: {text[start:]}")
+    return "".join(pieces).lstrip("\n")
+
+
+@lru_cache(maxsize=8)
+def dialogue_tokens(turns: tuple[ChatTurn, ...], counter: TokenCounter) -> int:
+    """Count the tokens of a dialogue's texts, without what the chat form adds."""
+    return sum(counter.count(turn.text) for turn in turns)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from beamlib.data.conversations import Conversation, Pair
-from beamlib.llm.chat_turns import ChatTurn
+from beamlib.llm.prompts import ChatTurn
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import ContextLosses
-from beamlib.evaluate.arms import searches
-from beamlib.evaluate.configuration import stated, windows_stated
-from beamlib.evaluate.imported import Imported
+from beamlib.evaluate.arms import searches, stated, windows_stated
+from beamlib.evaluate.beam_records import Imported
+from beamlib.evaluate.records import ContextLosses, left_out_line
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.plugins import plugins
@@ -109,10 +107,10 @@ def domain_mix(conversations: Iterable[str]) -> str:
 
 def _released(manifests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the conversations whose files are the released ones, by their hashes."""
-    records = {key: record for manifest in manifests for key, record in _entry(manifest, "conversations").items()}
-    for key, record in sorted(records.items(), key=lambda item: (len(item[0]), item[0])):
-        states = set(dict(record).get("files", {}).values())
-        if states == {"released"}:
+    stated = [_entry(manifest, "conversations") for manifest in manifests]
+    records = {key: record for own in stated if isinstance(own, Mapping) for key, record in own.items()}
+    for key in sorted(records, key=lambda key: (len(key), key)):
+        if set(records[key].get("files", {}).values()) == {"released"}:
             yield key
 
 

@@ -13,10 +13,9 @@ from beamlib.data.conversations import Probe
 from beamlib.data.errata import reading_note, spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import Evaluation, Manifest, read_judgements, read_manifest, stored_judgements
-from beamlib.evaluate.records import RUN
+from beamlib.evaluate.records import RUN, Answer, ContextLosses
 from beamlib.report.figures import averages
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, SERIES_FIELDS
@@ -293,7 +292,7 @@ def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], counting: C
 def recalled_ids(answer: Answer, counting: Counting = "whole") -> frozenset[int]:
     """Return the messages that an answer's context recalls.
 
-    Answers of earlier versions do not say which messages are whole: all messages of parts other than `NOTES` count.
+    Imported answers do not say which messages are whole: all messages of parts other than `NOTES` count.
     """
     shown = frozenset(i for part, ids in answer.parts.items() if part != NOTES for i in ids)
     shown = shown if answer.parts else frozenset(answer.message_ids)

@@ -25,7 +25,7 @@ from beam_field.results import (
 )
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
-from beamlib.evaluate.imported import RECORDS, Provenance
+from beamlib.evaluate.beam_records import PLAIN_LISTS, Provenance
 from beamlib.evaluate.records import checked
 
 _BY_RUBRIC = {"judge_sees_question": "yes", "judge_sees_rubric": "yes"}
@@ -461,7 +461,7 @@ READERS: Mapping[str, Callable[[Sequence[ResultFile]], list[ImportedRun]]] = {  
     "memmachine": read_by_ability,
     "released-code": read_by_ability,
     "beam-results": read_neutral,
-    RECORDS: read_records,
+    PLAIN_LISTS: read_records,
 }
 
 _MARKS: Sequence[tuple[str, Sequence[str]]] = (
@@ -504,7 +504,7 @@ def recognise_format(file: ResultFile) -> str:
         if all(_has(first, field) for field in fields) and (name != "beam-results" or first["format"] == RESULT_FORMAT):
             return name
     if next(_records(file.value, {}, file.name), None):
-        return RECORDS
+        return PLAIN_LISTS
     raise UserError(
         f"{file.name}: not one of the known formats ({', '.join(READERS)}); name one with --format, or write the "
         "results in beam-results/1 (docs/publishing-results.md)."

@@ -33,8 +33,7 @@ from beam_generate.seeds import parse_domain
 from beam_generate.shapes import Repairs
 from beam_generate.titles import read_titles
 from beamlib.confirmation import Quote, confirm_calls
-from beamlib.data.conversations import SIZES, Seed, Size
-from beamlib.data.sources import parse_size, refuse_data
+from beamlib.data.conversations import SIZES, Seed, Size, parse_size
 from beamlib.errors import UserError
 from beamlib.llm.call_store import stored_calls
 from beamlib.llm.endpoints import Author, ModelsFile, load_models
@@ -42,7 +41,7 @@ from beamlib.llm.model import Completion, Model, Prompt, run
 from beamlib.llm.prompts import Prompts
 from beamlib.llm.spending import guard_run
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
-from beamlib.places import from_root
+from beamlib.places import from_root, refuse_data
 from beamlib.processes import at_once, process_pool
 from beamlib.text import cost_in_words, shell_command
 

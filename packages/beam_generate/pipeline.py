@@ -21,11 +21,11 @@ from beam_generate.questions import make_questions
 from beam_generate.seeds import make_story, topic_within_reach
 from beam_generate.shapes import Limits, Repairs, Story
 from beamlib.data.conversations import Seed, Size
-from beamlib.data.sources import CHAT
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, write_json, write_jsonl
 from beamlib.llm.model import Model, ModelError, run
 from beamlib.params import RunParameters
+from beamlib.places import CHAT
 
 _Value = TypeVar("_Value")
 STAGES: tuple[Stage, ...] = get_args(Stage)

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from beam_page.run_folder import StoredArm
 from beamlib.data.gold import Gold
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.records import Answer
 from beamlib.report.results import FIXED_RECALL, recall_rows, recalled_ids
 from beamlib.report.tables import NOTHING
 from beamlib.scoring.intervals import EXACT_UP_TO, LEVEL, RESAMPLES, SEED, Comparison, compare

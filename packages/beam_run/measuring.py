@@ -44,8 +44,8 @@ def evidence(
     is not a language model.
     """
     from beamlib.commands.measuring import evidence_rows
-    from beamlib.data.conversations import SIZES
-    from beamlib.data.sources import find_conversations, parse_size
+    from beamlib.data.conversations import SIZES, parse_size
+    from beamlib.data.sources import find_conversations
     from beamlib.report.footer import domain_mix
     from beamlib.report.printed import print_by_ability
     from beamlib.report.series import series_named
@@ -86,9 +86,11 @@ def measure(
     the time. Exit code 1 when --verify finds a difference.
     """
     from beamlib.commands.measuring import MEASURED_CODE, measure_all
+    from beamlib.data.conversations import parse_size
     from beamlib.data.loading import PAPER_TREATMENT
-    from beamlib.data.sources import find_conversations, parse_size, refuse_data
+    from beamlib.data.sources import find_conversations
     from beamlib.files import code_hash
+    from beamlib.places import refuse_data
     from beamlib.scoring.measured import SHIPPED_FILE, FileHeader, write_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or None

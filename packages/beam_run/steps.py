@@ -13,7 +13,7 @@ from textwrap import shorten
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_run.executing import (
+from beam_run import (
     EVALUATION,
     FIELD_NOTEBOOKS,
     FIELD_PART,
@@ -21,10 +21,8 @@ from beam_run.executing import (
     MAIN_NOTEBOOK,
     PAPER_NOTEBOOKS,
     SUITE_NOTEBOOKS,
-    Work,
-    execute_all,
-    preflight,
 )
+from beam_run.executing import Work, execute_all, preflight
 from beam_run.job import MainJob, RunPlan, confirm, plan
 from beam_run.shown_tasks import Suite, recording_command, study_of
 from beamlib.commands.admission import admit
@@ -32,9 +30,8 @@ from beamlib.commands.cost_table import costs_in_words
 from beamlib.commands.estimate import read_estimate, start_estimate
 from beamlib.confirmation import console
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import configuration_of_run
 from beamlib.evaluate.beam_records import Evaluation
-from beamlib.evaluate.configuration import configuration_of_run
-from beamlib.evaluate.kept_settings import keep_settings, kept_files
 from beamlib.evaluate.run import evaluation_of
 from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import refuse_unscored
@@ -45,7 +42,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
-from beamlib.run import PUBLISHED, Run
+from beamlib.run import PUBLISHED, Run, keep_settings, kept_files
 from beamlib.scoring.scores import score_run, unscored_reasons
 from beamlib.text import count
 

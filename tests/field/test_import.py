@@ -30,10 +30,8 @@ from beam_field.importing import read_runs, write_runs
 from beam_field.matching import ImportedArm
 from beam_field.sources import judgements as shipped
 from beamlib.errors import UserError
-from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import read_answers, read_manifest, stored_judgements
-from beamlib.evaluate.configuration import stated
-from beamlib.evaluate.imported import DETAILS
+from beamlib.evaluate.arms import Arm, stated
+from beamlib.evaluate.beam_records import DETAILS, read_answers, read_manifest, stored_judgements
 from beamlib.evaluate.run import evaluate
 from beamlib.files import read_jsonl, sha256_of_file
 from beamlib.params import usual_parameters
