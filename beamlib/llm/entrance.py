@@ -105,36 +105,44 @@ class _Line:
 
     async def _serve(self) -> None:
         """Keep a connection while something is asked, and tell everybody who waits when there is none any more."""
-        import aiohttp  # takes a fifth of a second, and most processes ask nobody
-
-        lost: float | None = None
-        context = ssl.create_default_context(cadata=self._entrance.certificate) if self._entrance.certificate else None
-        if context:
-            context.check_hostname = False  # it is the door's by its certificate, whatever its address
-        headers = {"Authorization": f"Bearer {self._entrance.token}"}
-        error = UserError("the run that asked for this has ended; the same command goes on from there.")
-        async with aiohttp.ClientSession(trust_env=False) as session:
-            while lost is None or time.monotonic() - lost < RECONNECT_SECONDS:
-                try:
-                    async with session.ws_connect(
-                        self._entrance.url, headers=headers, ssl=context or True, max_msg_size=0,
-                        heartbeat=_HEARTBEAT if context else None,
-                    ) as socket:  # fmt: skip
-                        lost = None
-                        await self._exchange(socket)
-                        if socket.close_code == ENDED:
-                            break
-                except aiohttp.WSServerHandshakeError:  # the token is nobody's any more
-                    break
-                except (aiohttp.ClientError, OSError) as problem:
-                    error = UserError(f"the process that makes the calls of this run is out of reach ({problem}).")
-                if stopping():
-                    break
-                lost = lost or time.monotonic()
-                await nap(_PAUSE)
+        error: Exception = UserError("the run that asked for this has ended; the same command goes on from there.")
+        try:
+            await self._connect()
+        except Exception as problem:  # of any kind: nobody else would tell them
+            error = problem
         for _, future in self._pending.values():
             if not future.done():
                 future.set_exception(error)
+
+    async def _connect(self) -> None:
+        """Exchange requests and replies until the door ends that, over connections that may break.
+
+        Raises:
+            UserError: there was no connection for `RECONNECT_SECONDS`.
+        """
+        import aiohttp  # takes a fifth of a second, and most processes ask nobody
+
+        context = ssl.create_default_context(cadata=self._entrance.certificate) if self._entrance.certificate else None
+        if context:
+            context.check_hostname = False  # it is the door's by its certificate, whatever its address
+        options: dict[str, Any] = {"ssl": context, "heartbeat": _HEARTBEAT} if context else {}
+        headers = {"Authorization": f"Bearer {self._entrance.token}"}
+        connected = time.monotonic()
+        async with aiohttp.ClientSession(headers=headers, trust_env=False) as session:
+            while not stopping():
+                try:
+                    async with session.ws_connect(self._entrance.url, max_msg_size=0, **options) as socket:
+                        await self._exchange(socket)
+                        connected = time.monotonic()
+                        if socket.close_code == ENDED:
+                            return
+                except aiohttp.WSServerHandshakeError:  # the token is nobody's any more
+                    return
+                except (aiohttp.ClientError, OSError) as problem:
+                    if time.monotonic() - connected > RECONNECT_SECONDS:
+                        where = "the process that makes the calls of this run"
+                        raise UserError(f"{where} is out of reach ({problem}); run again where it can be.") from None
+                await nap(_PAUSE)
 
     async def _exchange(self, socket: Any) -> None:
         """Send what is asked and hand out replies until the connection is closed."""
