@@ -324,10 +324,10 @@ class OpenedRun:
         """Return a row per stored model call; empty where the stand-in answered."""
         prices = _prices({arm.folder.parent for arm in self.arms})
         rows = []
-        asked: dict[tuple[str, str], set[str]] = {}
+        questions_of: dict[tuple[str, str], set[str]] = {}
         for task, conversation, name in self._asked():
-            asked.setdefault((task, conversation), set()).add(name)
-        for (task, conversation), known in asked.items():
+            questions_of.setdefault((task, conversation), set()).add(name)
+        for (task, conversation), known in questions_of.items():
             folder = conversation.partition("-")[0].lower() if task == BEAM else task
             path = self.arms[0].run / "calls" / folder / f"{conversation}.sqlite"
             if not path.exists():

@@ -86,7 +86,7 @@ class FieldSystem:
         """Return a row per question as `score_run` does, the score averaged over runs; by default by `headline`."""
         protocol = protocol or self.headline
         if protocol not in self._scores:
-            self._scores[protocol] = average_runs([score_run(own, protocol) for _, own in self.runs])
+            self._scores[protocol] = average_runs([score_run(judged, protocol) for _, judged in self.runs])
         return self._scores[protocol]
 
     def average(self, protocol: str = "") -> tuple[float, float, float]:
@@ -95,7 +95,7 @@ class FieldSystem:
 
     def run_averages(self) -> list[float]:
         """Return the mean over questions of each run."""
-        return [over_questions(score_run(own, self.headline))[0] for _, own in self.runs]
+        return [over_questions(score_run(judged, self.headline))[0] for _, judged in self.runs]
 
 
 def field_systems(imported: Iterable[RunVerdicts] = ()) -> list[FieldSystem]:

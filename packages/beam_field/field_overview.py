@@ -37,11 +37,11 @@ def tiers(systems: Sequence[FieldSystem]) -> list[str]:
 
 def tier_answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
     """Say who is better on BEAM at this tier and how sure that is: by group, by pair, and what is only printed."""
-    own = [system for system in systems if system.source.tier == tier]
-    pairs = comparable_pairs(own)
-    lines = [_headline(own, pairs, tier)]
-    groups = list(dict.fromkeys(system.group for system in own))
-    lines += [_group_sentence([system for system in own if system.group == group]) for group in groups]
+    members = [system for system in systems if system.source.tier == tier]
+    pairs = comparable_pairs(members)
+    lines = [_headline(members, pairs, tier)]
+    groups = list(dict.fromkeys(system.group for system in members))
+    lines += [_group_sentence([system for system in members if system.group == group]) for group in groups]
     lines += map(_pair_sentence, pairs)
     if len(groups) > 1:
         lines.append("Between these groups nothing can be said: another judge decided, or by another measure.")
@@ -58,9 +58,9 @@ def answers_in_markdown(answers: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def _headline(own: Sequence[FieldSystem], pairs: Sequence[SystemPair], tier: str) -> str:
+def _headline(members: Sequence[FieldSystem], pairs: Sequence[SystemPair], tier: str) -> str:
     """Say how much of the ranking is known at all."""
-    judged = {system.name for system in own}  # answers judged by several judges are one system
+    judged = {system.name for system in members}  # answers judged by several judges are one system
     several = len(judged) + int((only_printed()["tier"] == tier).sum())
     by_names = {frozenset((pair.first.name, pair.second.name)): pair for pair in pairs}
     better = [f"{pair.first.name} above {pair.second.name}" for pair in by_names.values() if pair.is_better]
@@ -99,12 +99,12 @@ def _pair_sentence(pair: SystemPair) -> str:
 
 def _printed_sentence(tier: str) -> str:
     frame = only_printed()
-    own = frame[frame["tier"] == tier]
-    gold = own["gold_in_answer_prompt"]
+    of_tier = frame[frame["tier"] == tier]
+    gold = of_tier["gold_in_answer_prompt"]
     groups = {
-        "gold not in the answer prompt": own[gold == "no"],
-        "gold in the answer prompt": own[gold == "yes"],
-        "in part": own[~gold.isin(["yes", "no"])],
+        "gold not in the answer prompt": of_tier[gold == "no"],
+        "gold in the answer prompt": of_tier[gold == "yes"],
+        "in part": of_tier[~gold.isin(["yes", "no"])],
     }
     parts = [
         f"{words}: " + ", ".join(f"{row['system']} {row['score_percent']}" for _, row in rows.iterrows())
@@ -123,8 +123,9 @@ def systems_frame(systems: Sequence[FieldSystem]) -> pd.DataFrame:
     """
     columns = ["tier", "system", "value", "low", "high", "judge", "gold", "basis"]
     rows: list[tuple[object, ...]] = [
-        (own.source.tier, own.name, *own.average(), own.source.judged_by, own.source.gold_in_prompt, "verdicts")
-        for own in systems
+        (source.tier, system.name, *system.average(), source.judged_by, source.gold_in_prompt, "verdicts")
+        for system in systems
+        for source in [system.source]
     ]
     for _, row in only_printed().iterrows():
         gold = row["gold_in_answer_prompt"] if row["gold_in_answer_prompt"] in ("yes", "no") else "in part"
@@ -149,17 +150,17 @@ def systems_figure(frame: pd.DataFrame) -> Figure:
     groups = dict(list(frame.groupby("tier", sort=False)))
     with style():
         figure = Figure(figsize=(PAGE_WIDTH, 0.17 * len(frame) + 0.3 * len(groups) + 1.6), layout="constrained")
-        heights = [len(own) + 1 for own in groups.values()]
+        heights = [len(rows) + 1 for rows in groups.values()]
         panels = figure.subplots(len(groups), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
-        for axes, (tier, own) in zip(panels, groups.items(), strict=True):
-            for place, (_, row) in enumerate(own.iterrows()):
+        for axes, (tier, rows) in zip(panels, groups.items(), strict=True):
+            for place, (_, row) in enumerate(rows.iterrows()):
                 marker, colour = judges[row["judge"]]
                 filled = row["basis"] == "verdicts" and row["gold"] == "no"
                 axes.hlines(place, row["low"], row["high"], color=colour, linewidth=1)
                 face = colour if filled else "white"
                 axes.plot(row["value"], place, marker, color=colour, markerfacecolor=face, markersize=5)
-            axes.set_yticks(range(len(own)), own["system"], fontsize=6)
-            axes.set(xlim=(0, 1), ylim=(len(own) - 0.4, -0.6))
+            axes.set_yticks(range(len(rows)), rows["system"], fontsize=6)
+            axes.set(xlim=(0, 1), ylim=(len(rows) - 0.4, -0.6))
             axes.set_title(tier, loc="left")
         panels[-1].set_xlabel("score, mean over questions")
         marks = [
@@ -185,8 +186,8 @@ def score_effects(systems: Sequence[FieldSystem], tier: str = "1M") -> pd.DataFr
     Columns: `what` varies, `setting`, `value`, `low` and `high` (NaN if unknown), `system`, `basis` (verdicts or
     printed). Values are averages over questions, but for the printed ones.
     """
-    own = [system for system in systems if system.source.tier == tier and not is_offline(system.source.judge)]
-    graded = [system for system in own if system.source.kind == "nuggets"]
+    members = [system for system in systems if system.source.tier == tier and not is_offline(system.source.judge)]
+    graded = [system for system in members if system.source.kind == "nuggets"]
     graded = [system for system in graded if system.group == graded[0].group]
     rows: list[tuple[object, ...]] = []
 
@@ -204,7 +205,7 @@ def score_effects(systems: Sequence[FieldSystem], tier: str = "1M") -> pd.DataFr
             add("judge", OFFLINE, judged, "nugget-mean")
         for system in graded:
             add("context shown", system.source.context, system, "nugget-mean")
-    for system in own:
+    for system in members:
         if len(system.runs) > 1:
             for (run, _), value in zip(system.runs, system.run_averages(), strict=True):
                 rows.append(("the same again", run.run, value, np.nan, np.nan, system.name, "verdicts"))
@@ -212,7 +213,7 @@ def score_effects(systems: Sequence[FieldSystem], tier: str = "1M") -> pd.DataFr
     for _, row in printed[printed["system"].str.contains("Smart Jelly")].iterrows():
         setting = f"gold {row['gold_in_answer_prompt']}, {row['tier']}"
         rows.append(("gold in the prompt", setting, row["value"], np.nan, np.nan, row["system"], "printed"))
-    for system in own:
+    for system in members:
         add(_BY_GOLD.get(system.source.gold_in_prompt, _UNCLEAR), system.name, system)
     for _, row in printed[printed["tier"] == tier].iterrows():
         what = _BY_GOLD.get(str(row["gold_in_answer_prompt"]), _UNCLEAR)
@@ -227,7 +228,7 @@ def _with_halves(system: FieldSystem, worth: float) -> FieldSystem:
         verdicts = (v.model_copy(update={"score": worth}) if v.score == 0.5 else v for v in judgement.verdicts)
         return judgement.model_copy(update={"verdicts": tuple(verdicts)})
 
-    return FieldSystem(tuple((run, tuple(map(change, own))) for run, own in system.runs))
+    return FieldSystem(tuple((run, tuple(map(change, judged))) for run, judged in system.runs))
 
 
 def effects_figure(frame: pd.DataFrame, tier: str) -> Figure:
@@ -249,17 +250,17 @@ def effects_figure(frame: pd.DataFrame, tier: str) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, place: int, own: pd.DataFrame) -> None:
+def _draw(axes: Axes, place: int, rows: pd.DataFrame) -> None:
     """Draw one choice: its span, its scores, and above them the settings."""
-    low, high = own["value"].min(), own["value"].max()
-    colour = "C1" if str(own["what"].iloc[0]).startswith("systems") else "C0"
+    low, high = rows["value"].min(), rows["value"].max()
+    colour = "C1" if str(rows["what"].iloc[0]).startswith("systems") else "C0"
     axes.plot([low, high], [place, place], color=colour, linewidth=5, alpha=0.3, solid_capstyle="round")
     for basis, filled in (("verdicts", colour), ("printed", "white")):
-        values = own.loc[own["basis"] == basis, "value"]
+        values = rows.loc[rows["basis"] == basis, "value"]
         axes.plot(values, [place] * len(values), "o", color=colour, markerfacecolor=filled, markersize=5)
     text: dict[str, Any] = {"textcoords": "offset points", "fontsize": 5.5}
-    names = own.sort_values("value")["setting"].map(lambda name: str(name).partition(",")[0].partition(" (")[0])
-    for number, (value, name) in enumerate(zip(own["value"].sort_values(), names, strict=True)):
+    names = rows.sort_values("value")["setting"].map(lambda name: str(name).partition(",")[0].partition(" (")[0])
+    for number, (value, name) in enumerate(zip(rows["value"].sort_values(), names, strict=True)):
         offset = (5, -5, 12, -12)[number % 4]  # labels of neighbours do not overlap
         axes.annotate(name, (value, place), (0, offset), ha="center", va="bottom" if offset > 0 else "top", **text)
     axes.annotate(f"{100 * (high - low):.0f} points", (high, place), (16, 0), va="center", **{**text, "fontsize": 7})
@@ -342,7 +343,7 @@ def only_printed() -> pd.DataFrame:
 def split_by_gold_leak(systems: Sequence[FieldSystem]) -> dict[str, list[FieldSystem]]:
     """Split systems by gold in the answer prompt, so that no column mixes them; keys are suffixes of table names."""
     groups = {gold: [system for system in systems if system.source.gold_in_prompt == gold] for gold in _SUFFIXES}
-    return {_SUFFIXES[gold]: own for gold, own in groups.items() if own}
+    return {_SUFFIXES[gold]: members for gold, members in groups.items() if members}
 
 
 def scores_table(frame: pd.DataFrame) -> Table:
@@ -350,11 +351,11 @@ def scores_table(frame: pd.DataFrame) -> Table:
     shown = frame.dropna(subset=["mean"])
     protocols = [name for name in dict.fromkeys(frame["protocol"]) if name in set(shown["protocol"])]
     rows = []
-    for (tier, system, judge, reader, kind), own in frame.groupby(
+    for (tier, system, judge, reader, kind), of_system in frame.groupby(
         ["tier", "system", "judge", "reader", "kind"], sort=False
     ):
-        first, by_protocol = own.iloc[0], own.set_index("protocol").to_dict("index")
-        size = f"{first['conversations']} / {own['n'].max()}"
+        first, by_protocol = of_system.iloc[0], of_system.set_index("protocol").to_dict("index")
+        size = f"{first['conversations']} / {of_system['n'].max()}"
         facts = (tier, system, f"{judge}: {kind}", reader, _GOLD[str(first["gold"])], str(first["runs"]), size)
         rows.append((*facts, *(cell_text(by_protocol[name]) for name in protocols)))
     header = ["tier", "system", "judge: verdicts", "reader", "gold", "runs", "conversations / questions", *protocols]
@@ -371,18 +372,18 @@ def scores_table(frame: pd.DataFrame) -> Table:
 def _gaps(frame: pd.DataFrame) -> str:
     """Say which abilities a protocol cannot compute from which kind of verdict."""
     gaps: dict[str, dict[str, list[str]]] = {}
-    for (kind, missing), own in frame[frame["missing"] != ""].groupby(["kind", "missing"], sort=False):
-        protocols = ", ".join(dict.fromkeys(own["protocol"]))
+    for (kind, missing), rows in frame[frame["missing"] != ""].groupby(["kind", "missing"], sort=False):
+        protocols = ", ".join(dict.fromkeys(rows["protocol"]))
         gaps.setdefault(str(missing), {}).setdefault(protocols, []).append(str(kind))
     return "; ".join(
-        f"{_abilities(missing)}: " + ", and ".join(f"{names} of {' and '.join(kinds)}" for names, kinds in own.items())
-        for missing, own in gaps.items()
+        f"{_abilities(missing)}: " + ", and ".join(f"{names} of {' and '.join(kinds)}" for names, kinds in rows.items())
+        for missing, rows in gaps.items()
     )
 
 
 def _abilities(names: str) -> str:
-    own = names.split(", ")
-    return "All ten abilities" if len(own) == len(ABILITIES) else ", ".join(map(ability_label, own))
+    listed = names.split(", ")
+    return "All ten abilities" if len(listed) == len(ABILITIES) else ", ".join(map(ability_label, listed))
 
 
 def reproduced_table(systems: Sequence[FieldSystem]) -> Table:
@@ -402,8 +403,8 @@ def printed_tables() -> dict[str, Table]:
     )
     headings = {"gold_in_answer_prompt": "gold in the answer prompt", "score_percent": "percent"}
     tables = {}
-    for kind, own in frame.groupby(gold, sort=False):
-        cells = own.rename(columns=headings).astype(str)
+    for kind, rows in frame.groupby(gold, sort=False):
+        cells = rows.rename(columns=headings).astype(str)
         title = f"Published without verdicts{TITLES[str(kind)]}"
-        tables[_SUFFIXES[str(kind)]] = Table(title, cells, footer, kind="costs", csv=own)
+        tables[_SUFFIXES[str(kind)]] = Table(title, cells, footer, kind="costs", csv=rows)
     return tables

@@ -42,8 +42,8 @@ def abilities_table(systems: Sequence[FieldSystem]) -> Table:
     frame, rows = ability_frame(systems), []
     facts = ["tier", "system", "reader", "judge", "kind", "protocol"]
     names = (*ABILITIES, AVERAGE)
-    for (tier, system, reader, judge, _, protocol), own in frame.groupby(facts, sort=False):
-        by_ability = own.set_index("ability").to_dict("index")
+    for (tier, system, reader, judge, _, protocol), of_system in frame.groupby(facts, sort=False):
+        by_ability = of_system.set_index("ability").to_dict("index")
         cells = (cell_text(by_ability[name]) if name in by_ability else NOTHING for name in names)
         rows.append([tier, system, reader, f"{judge}: {protocol}", *cells])
     header = ["tier", "system", "reader", "judge: protocol", *map(ability_label, names)]

@@ -286,7 +286,7 @@ def _parts(judgement: Judgement) -> dict[str, str]:
 
 def match_shipped(judged: Iterable[Judgement], answer_chars: Mapping[str, int]) -> PublishedRun | None:
     """Find the shipped run with exactly these verdicts and lengths of answers (by probe id), None if there is none."""
-    known = {own.probe_id: (_packed(own), answer_chars[own.probe_id]) for own in judged}
+    known = {judgement.probe_id: (_packed(judgement), answer_chars[judgement.probe_id]) for judgement in judged}
     for run in published_runs():
         if known == {line.question.probe_id: (line.verdicts, line.answer_chars) for line in verdict_lines()[run.name]}:
             return run

@@ -112,7 +112,7 @@ class PublishedRun(Provenance):
 def published_runs() -> tuple[PublishedRun, ...]:
     """Return the runs with shipped verdicts, in the order of `sources.toml`."""
     systems: list[dict[str, Any]] = tomllib.loads(read_text(SOURCES))["system"]
-    return tuple(PublishedRun.model_validate({**own, **run}) for own in systems for run in own.pop("runs"))
+    return tuple(PublishedRun.model_validate({**system, **run}) for system in systems for run in system.pop("runs"))
 
 
 def find_run(name: str) -> PublishedRun:
@@ -147,8 +147,8 @@ def verdict_lines() -> Mapping[str, list[_Line]]:
     lines: dict[str, list[_Line]] = {}
     for line in read_text(VERDICTS).splitlines()[1:]:
         run, probe, verdicts, order, score, chars = line.split(",")
-        own = _Line(questions_by_probe()[probe], verdicts, float(order) if order else None, float(score), int(chars))
-        lines.setdefault(run, []).append(own)
+        parsed = _Line(questions_by_probe()[probe], verdicts, float(order) if order else None, float(score), int(chars))
+        lines.setdefault(run, []).append(parsed)
     return lines
 
 
