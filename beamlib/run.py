@@ -45,8 +45,8 @@ _READ = frozenset({"models", "prompts", "backbone", "output_tokens", "preset", "
 _NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "paper", "workers", "memorycode", "meme", *OF_GENERATION})
 _HAVE_OPTIONS = frozenset(
     {
-        "size", "preset", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost",
-        "prompts",
+        "size", "preset", "data", "run", "conversations", "per_ability", "own_memory", "models", "backbone", "calls",
+        "confirm_cost", "prompts",
     }
 )  # fmt: skip
 
@@ -226,6 +226,7 @@ class Run(RunParameters):
             "--data": from_root(given.data), "--sizes": given.size.lower(), "--name": self.folder.name,
             "--models": given.models, "--backbones": given.backbone, "--prompts": given.prompts,
             "--memory": given.own_memory, "--conversations": given.conversations or "",
+            "--per-ability": given.chat.per_ability or "",
             "--preset": given.preset if given.preset != "default" else "",
         }  # fmt: skip
         names = sorted(FIELDS.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON)

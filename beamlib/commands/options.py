@@ -24,6 +24,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 SkipBroken = Annotated[
     bool, typer.Option("--skip-broken", help="Leave out conversations that cannot be read; they are named and counted.")
 ]
+PerAbility = Annotated[
+    int,
+    typer.Option(
+        "--per-ability", min=0, help="Ask this many questions of each ability and conversation, by hash; 0 for all."
+    ),
+]
 Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
 Models = Annotated[Path | None, typer.Option("--models", help="Models file, for example params/models.yaml.")]
 BaseUrl = Annotated[str, typer.Option("--base-url", help="One endpoint for every role, instead of a models file.")]

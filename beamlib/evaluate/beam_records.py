@@ -337,6 +337,7 @@ class Evaluation:
         loaded: The conversations with their questions and gold.
         truncation: Where the reader's endpoint seems to have cut long requests without a word; empty if it does not.
         answerers: Which other models and fingerprints the replies of each role name; empty if they name none.
+        exam: How the judge did in the admission's exam; empty if there was none.
     """
 
     run: Run
@@ -347,6 +348,7 @@ class Evaluation:
     loaded: Mapping[str, Loaded]
     truncation: str = ""
     answerers: str = ""
+    exam: str = ""
 
 
 def left_out(run: Run) -> dict[str, str]:

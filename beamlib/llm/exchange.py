@@ -1,7 +1,7 @@
 """What crosses a boundary: a request and what came back, how it can fail, and who vouches for each of its values.
 
-The boundaries are an endpoint (`StoredCall`), the loopback endpoint of a memory (stored the same way), a memory's
-process (`beam_memories.memory_process`) and a worker's journal (lines of `StoredCall`).
+The boundaries are an endpoint (`StoredCall`), the loopback endpoint of a memory (stored the same way) and a memory's
+process (`beam_memories.memory_process`).
 """
 
 from __future__ import annotations

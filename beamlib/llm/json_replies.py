@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache
 from typing import Any, TypeVar, get_origin
 
@@ -32,6 +33,7 @@ Value = TypeVar("Value")
 _MOST_VALUES = 500  # objects and lists of a reply
 _DEEPEST = 60  # brackets within brackets of a damaged value
 _ECHOED_WORDS = 3  # of a text in a prompt's form: fewer may be chance
+_ALIKE = 0.75  # share of equal words, in order, from which on a text is a stand-in with words changed
 
 _CLOSING = {'"': '"', "'": "'", "“": '”“"', "„": '”“"', "‘": "’'"}
 _START = re.compile(r"\{(?=\s*(?:[\"'“‘„}]|[\w-]{1,60}\s*[:：]))|\[(?=\s*(?:[\[{\"'“‘„\]]|-?\d|true\b|false\b|null\b))")
@@ -429,11 +431,19 @@ def _is_echo(piece: FoundJson, prompt_id: str) -> bool:
         return True
     if not piece.complete and _spaced(piece.text) in form.text:
         return True
-    for text in map(_words, _texts(piece.value)):
-        long = len(text.split()) >= _ECHOED_WORDS
-        if text in form.stand_ins or (long and any(text in stand_in for stand_in in form.stand_ins)):
-            return True
-    return False
+    texts = [_words(text) for text in _texts(piece.value)]
+    return any(_is_stand_in(text, stand_in) for text in texts for stand_in in form.stand_ins)
+
+
+def _is_stand_in(text: str, stand_in: str) -> bool:
+    """Tell whether a text is a prompt's stand-in: whole, its beginning, a part of it, or with some words changed."""
+    words, own = text.split(), stand_in.split()
+    spoken = len(words) > 1 and any(word.isalpha() for word in words)  # 1.0 is a value
+    if text == stand_in or (spoken and words == own[: len(words)]):
+        return True
+    if not _ECHOED_WORDS <= len(words) <= len(own):  # what fills a stand-in in is longer
+        return False
+    return text in stand_in or SequenceMatcher(None, words, own, autojunk=False).ratio() > _ALIKE
 
 
 def _spaced(text: str) -> str:

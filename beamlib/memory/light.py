@@ -399,10 +399,14 @@ class Light(SharedReading):
         """Recall for the questions of a conversation, with all filter calls at once."""
         return self.recall_all([probe.question for probe in probes])
 
+    def expect(self, questions: Sequence[str]) -> None:
+        """Have an endpoint embed questions together that are searched for one by one."""
+        self._reading().index.expect(questions)
+
     def recall_all(self, questions: Sequence[str]) -> list[RetrievedContext | ModelError]:
         """Recall for every question, in order, with all filter calls at once; a failed call fails its question."""
         if self.settings.use_retrieval:
-            self._reading().index.expect(questions)
+            self.expect(questions)
         # Retrieved pairs, best first. Without retrieval they are not shown, but keep their room.
         ranked: dict[str, list[Passage] | ModelError] = {}
         for question in questions:

@@ -80,11 +80,22 @@ def _level(score: Any) -> float:
     raise ValueError(f"the judge's score is {score!r:.60}, not 0, 0.5 or 1")
 
 
+_PLACEHOLDER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\}|\[(?:\w+ ?){1,4}\]|\.{2,}|…|reason)\s*", re.IGNORECASE)
+"""A reason in a template's brackets, dots, or the field's own name."""
+
+
+def _filled_in(reason: Any) -> Any:
+    """Return a reason, unless it is a place that was to be filled in: then nothing tells that the score was."""
+    if isinstance(reason, str) and _PLACEHOLDER.fullmatch(reason):
+        raise ValueError(f"the judge's reason is the placeholder {reason!r:.60}")
+    return reason
+
+
 class JudgeReply(BaseModel):
     """The reply to `judge_nugget`."""
 
     score: Annotated[float, BeforeValidator(_level)]
-    reason: Any = ""
+    reason: Annotated[Any, BeforeValidator(_filled_in)] = ""
 
 
 def read_score(reply: str, *, cut: bool = False) -> tuple[float | None, str]:

@@ -21,7 +21,7 @@ from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.footer import OFFLINE, is_offline
 from beamlib.report.long_frame import ability_label
 from beamlib.report.table import Table, markdown_text
-from beamlib.report.tables import with_interval
+from beamlib.report.tables import ends_text
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE, not_computable, summarise
@@ -91,8 +91,7 @@ def _pair_sentence(pair: SystemPair) -> str:
     gap = pair.comparison
     if gap.n < 2:
         return f"{pair.first.name} against {pair.second.name}: one conversation, no test."
-    equal = bool(np.isnan(gap.low) and gap.n > 1)
-    difference = with_interval(f"{gap.difference:+.3f}", gap.low, gap.high, gap.n, equal=equal, form="+.3f")
+    difference = f"{gap.difference:+.3f} {ends_text(gap.low, gap.high, gap.n, '+.3f')}"
     verdict = "better" if pair.is_better else "not told apart"
     names = f"{pair.first.name} minus {pair.second.name}"
     return f"{names}, paired: {difference}, {p_text(gap.p_value)} over {gap.n} conversations: {verdict}."

@@ -12,7 +12,7 @@ from beam_field.comparing import FieldSystem, ability_frame, comparable_pairs
 from beamlib.data.gold import ABILITIES
 from beamlib.report.long_frame import ability_label
 from beamlib.report.table import Table
-from beamlib.report.tables import NOTHING, with_interval
+from beamlib.report.tables import NOTHING, ends_text, with_interval
 from beamlib.scoring.scores import AVERAGE
 
 INTERVAL = "Interval: 95 %, t over conversations on the logit scale; one conversation has none."
@@ -57,7 +57,7 @@ def pairs_table(systems: Sequence[FieldSystem]) -> Table:
     rows = []
     for pair in comparable_pairs(systems):
         comparison, source = pair.comparison, pair.first.source
-        interval = NOTHING if np.isnan(comparison.low) else f"[{comparison.low:+.3f}, {comparison.high:+.3f}]"
+        interval = ends_text(comparison.low, comparison.high, comparison.n, "+.3f") or NOTHING
         tests = (
             NOTHING if np.isnan(p) else p_text(p).removeprefix("p = ").removeprefix("p ")
             for p in (comparison.p_value, pair.corrected)

@@ -215,7 +215,7 @@ def recording_command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
         memory=given.own_memory,
         prompts=Path(given.prompts) if given.prompts else None,
         most=given.conversations,
-        settings=settings,
+        settings={name: value for name, value in settings.items() if name in plan.task.used_parameters()},
     )
     return task_recording_command(plan.task, "run", options)
 

@@ -30,6 +30,7 @@ from beamlib.commands.admission import admit_and_tune
 from beamlib.commands.cost_table import costs_in_words
 from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
+from beamlib.data.conversations import slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import configuration_of_run
 from beamlib.evaluate.beam_records import Evaluation
@@ -100,6 +101,8 @@ def _to_do(job: MainJob, planned: RunPlan) -> Iterator[str]:
         counted = count(min(available, job.conversations or available), "conversation")
         roles = run.endpoints
         by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
+        asked = slice_in_words(run.chat.per_ability)
+        counted += f", questions: {asked}" if asked else ""
         yield f"{run.label}: {counted}, all memories answer and are judged ({by})"
     yield from (suite.announcement for suite in planned.suites[1:])
     others = ", ".join(suite.title for suite in planned.suites[1:])
