@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -163,14 +163,6 @@ def money(dollars: float | None) -> str:
     if dollars < 0.0001:
         return "under $0.0001"
     return f"${dollars:.{max(2, 2 - math.floor(math.log10(dollars)))}f}"
-
-
-def cost_in_words(dollars: float, unpriced: Collection[str]) -> str:
-    """Write a cost: "about $1.20", or what is known of it and the models whose price is unknown."""
-    if not unpriced:
-        return f"about {money(dollars)}"
-    known = f"at least {money(dollars)}, " if dollars else ""
-    return f"{known}price unknown for {', '.join(sorted(set(unpriced)))} (see docs/models-file.md)"
 
 
 def count(number: int | None, noun: str, plural: str = "") -> str:

@@ -35,7 +35,7 @@ from beam_generate.seeds import parse_domain
 from beam_generate.shapes import Repairs
 from beam_generate.titles import read_titles
 from beamlib.commands.admission import Admission, Candidates, count_admission, tuned_endpoints
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.conversations import SIZES, Seed, Size, parse_size
 from beamlib.errors import UserError
 from beamlib.llm.call_store import stored_calls
@@ -46,7 +46,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root, refuse_data
 from beamlib.processes import process_pool
-from beamlib.text import WORDS, cost_in_words, shell_command
+from beamlib.text import WORDS, shell_command
 
 _Value = TypeVar("_Value")
 _TOGETHER = 64  # conversations and dialogues that models write at a time

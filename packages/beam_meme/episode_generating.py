@@ -37,7 +37,7 @@ from beam_meme.fillers import (
     verdict_prompts,
 )
 from beam_meme.telling import ASSISTANT, USER, prompts_of, tell_sessions
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.errors import UserError
 from beamlib.files import code_hash, sha256, to_json
@@ -49,7 +49,7 @@ from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.places import refuse_data
-from beamlib.text import cost_in_words, shell_command
+from beamlib.text import shell_command
 
 _Value = TypeVar("_Value")
 CALLS = "calls"

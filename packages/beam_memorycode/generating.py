@@ -22,7 +22,7 @@ from beam_memorycode.dialogue_files import DATASET, LoadedDialogue, write_dialog
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Setting
 from beam_memorycode.offline_writer import SESSION_WORDS, WRITER_PROMPT, OfflineWriter, conversation_variables
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.errors import UserError
 from beamlib.files import code_hash, write_json
@@ -34,7 +34,7 @@ from beamlib.llm.retrying import ReadReply, RetryingModel, ask, gather
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.places import RECORD, refuse_data
-from beamlib.text import cost_in_words, shell_command
+from beamlib.text import shell_command
 
 TOPICS, CALLS = "topics.json", "calls"
 _TEMPLATE_CODE = tuple(f"beam_memorycode.{name}" for name in ("bank", "offline_writer", "templates", "words"))
