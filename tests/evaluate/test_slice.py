@@ -17,11 +17,16 @@ from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import answer_questions
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import read_answers, read_judgements, read_manifest
+from beamlib.evaluate.beam_records import MANIFEST, read_answers, read_judgements, read_manifest
 from beamlib.evaluate.jobs import AnswerJob, JudgeJob
+from beamlib.evaluate.records import write_manifest
 from beamlib.evaluate.run import evaluate, plan_run
+from beamlib.evaluate.runner import rehearsals
 from beamlib.files import write_text
+from beamlib.llm.model import ModelRoles
+from beamlib.llm.prompts import prompts_in_force
 from beamlib.params import RunParameters, load_parameters
+from beamlib.plugins import plugins
 from beamlib.report.footer import ensure_comparable
 from beamlib.report.results import results, score_folders
 from beamlib.run import Run, keep_settings
@@ -218,3 +223,24 @@ def test_a_slice_and_the_whole_share_no_table(parameters: RunParameters, tmp_pat
     manifests = [m.model_dump(mode="json") for part in parts for m in part.manifests.values()]
     with pytest.raises(UserError, match="differ in their questions"):
         ensure_comparable(manifests)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_an_estimate_rehearses_what_is_new_and_all_for_a_new_judge(parameters: RunParameters, tmp_path: Path) -> None:
+    evaluate(sliced(parameters, 1), ARMS[:1], quiet=True)
+    with prompts_in_force(Run.of(parameters).prompt_files):
+        roster = ModelRoles.of(plugins().model())
+        parts = rehearsals(plan_run(sliced(parameters, 2), ARMS[:1], quiet=True))
+        assert [len(part.perform(roster)["none"]) for part in parts] == [10, 10]
+
+        folder = tmp_path / "run/100k/none"
+        manifest = read_manifest(folder)
+        write_manifest(folder / MANIFEST, manifest.model_copy(update={"judgements_key": "another judge"}))
+        parts = rehearsals(plan_run(sliced(parameters, 2), ARMS[:1], quiet=True))
+        # The answers on file go to the judge as well: apart, as they are asked about the whole conversation.
+        counts = [sum(map(len, part.perform(roster).values())) for part in parts]
+        assert counts == [10, 10, 10, 10] and [bool(part.answering) for part in parts] == [True, True, False, False]
+    evaluate(sliced(parameters, 2), ARMS[:1], quiet=True)
+    assert len(read_judgements(folder)) == 40
+    evaluate(sliced(parameters, 2, tmp_path / "at-once"), ARMS[:1], quiet=True)
+    assert (folder / "judgements.jsonl").read_bytes() == (tmp_path / "at-once/100k/none/judgements.jsonl").read_bytes()
