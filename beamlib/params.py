@@ -135,7 +135,6 @@ class RunParameters(BaseModel):
 
     @property
     def own_memories(self) -> tuple[str, ...]:
-        """The memories of `own_memory`, one by one."""
         return listed_memories(self.own_memory)
 
     @property

@@ -158,12 +158,8 @@ class Conversation:
     @cached_property
     def sessions(self) -> dict[int, int]:
         """The number of each pair's batch, from 0 over all plans, by the id of its user message."""
-        return {
-            pair.user.id: number
-            for number, batch in enumerate(self.batches)
-            for turn in batch.turns
-            for pair in turn.pairs
-        }
+        numbered = ((number, turn) for number, batch in enumerate(self.batches) for turn in batch.turns)
+        return {pair.user.id: number for number, turn in numbered for pair in turn.pairs}
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:

@@ -155,22 +155,17 @@ def readable(
 def content_hash(seed: Seed, batches: tuple[Batch, ...]) -> str:
     """Hash everything a memory can see, in one canonical order."""
     seed_values = [seed.category, seed.title, seed.theme, list(seed.subtopics)]
+
+    def values(message: Message) -> list[object]:
+        marker = message.marker
+        coordinates = [marker.batch, list(marker.bullets), marker.remark, marker.variant] if marker else None
+        return [message.id, message.role, message.kind, message.content, coordinates]
+
     batch_values = [
-        [
-            batch.plan,
-            batch.number,
-            batch.time_anchor,
-            [[_values(message) for message in turn.messages] for turn in batch.turns],
-        ]
+        [batch.plan, batch.number, batch.time_anchor, [list(map(values, turn.messages)) for turn in batch.turns]]
         for batch in batches
     ]
     return sha256(to_json([seed_values, batch_values]))
-
-
-def _values(message: Message) -> list[object]:
-    marker = message.marker
-    coordinates = [marker.batch, list(marker.bullets), marker.remark, marker.variant] if marker else None
-    return [message.id, message.role, message.kind, message.content, coordinates]
 
 
 def _seed(parts: Parts) -> Seed:

@@ -108,10 +108,10 @@ def domain_mix(conversations: Iterable[str]) -> str:
 
 def _released(manifests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the conversations whose files are the released ones, by their hashes."""
-    records = {key: record for manifest in manifests for key, record in _entry(manifest, "conversations").items()}
-    for key, record in sorted(records.items(), key=lambda item: (len(item[0]), item[0])):
-        states = set(dict(record).get("files", {}).values())
-        if states == {"released"}:
+    stated = [_entry(manifest, "conversations") for manifest in manifests]
+    records = {key: record for own in stated if isinstance(own, Mapping) for key, record in own.items()}
+    for key in sorted(records, key=lambda key: (len(key), key)):
+        if set(records[key].get("files", {}).values()) == {"released"}:
             yield key
 
 

@@ -20,11 +20,11 @@ from IPython.utils.capture import capture_output
 
 from beamlib.commands.costs import Estimate
 from beamlib.commands.estimate import estimate_plan
+from beamlib.commands.options import spread_k
 from beamlib.errors import UserError
 from beamlib.evaluate.task import Task, TaskPlan
 from beamlib.llm.endpoints import EMBEDDING, ModelsFile
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.memory.outside import spread_k
 from beamlib.params import load_parameters
 from beamlib.places import PARAMS, ROOT
 from beamlib.run import Run

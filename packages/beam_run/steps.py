@@ -34,6 +34,7 @@ from beamlib.data.conversations import slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import configuration_of_run
 from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.kept_settings import keep_settings, kept_files
 from beamlib.evaluate.run import evaluation_of
 from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import refuse_unscored
@@ -44,7 +45,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
-from beamlib.run import PUBLISHED, Run, keep_settings, kept_files
+from beamlib.run import PUBLISHED, Run
 from beamlib.scoring.scores import score_run, unscored_reasons
 from beamlib.text import count
 
