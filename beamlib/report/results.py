@@ -44,6 +44,8 @@ _ALL, _DROP = "none, flag", "drop"
 """The two question sets of the parameter `errata`: `flag` marks questions and removes none."""
 
 RECALL = "evidence recall: share of the cited messages shown whole in the context (no model, no judge)"
+FIXED_RECALL = frozenset({"none", "oracle"})
+"""Memories whose evidence recall is fixed by construction: nothing is shown, or all cited messages are."""
 NOTES = "scratchpad"
 """The part of a context that paraphrases messages. A note on a message is not the message."""
 
@@ -254,15 +256,17 @@ def results(evaluation: Evaluation) -> Results:
             footer_of(manifests, scores, parameters.judging.protocol, losses),
             evaluation.truncation,
             evaluation.answerers,
+            evaluation.exam,
         ),
         evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )
 
 
 def _without_fixed(evidence: pd.DataFrame) -> pd.DataFrame:
-    """Take the intervals off what is fixed by construction: `oracle` is handed all cited messages, `none` nothing."""
-    evidence.loc[evidence["series"].isin(["oracle", "none"]), ["low", "high"]] = float("nan")
-    return evidence
+    """Take the intervals off what is fixed by construction (`FIXED_RECALL`)."""
+    fixed = evidence["series"].isin(FIXED_RECALL)
+    evidence.loc[fixed, ["low", "high"]] = float("nan")
+    return evidence.assign(equal=evidence["equal"] & ~fixed)
 
 
 def of_arm(scores: pd.DataFrame, arm: Arm) -> pd.DataFrame:

@@ -116,10 +116,10 @@ def make_question_stage(folder: Path, config: GenerationConfig) -> bool:
     sources = _of_plans(folder, story, storage.PLAN)
 
     def write(model: Model, repairs: Repairs) -> Iterator[Path]:
-        earlier_texts = set[str]()
+        earlier_texts, room = set[str](), config.room("asker")
         for index in range(story.plans):
             plan = storage.read_plan(folder, story, index)
-            questions = _result(make_questions(model, story, plan, repairs, earlier_texts=earlier_texts))
+            questions = _result(make_questions(model, story, plan, repairs, earlier_texts=earlier_texts, room=room))
             yield storage.write_questions(folder, story, plan, questions)
 
     made_by = _made_by("questions", story, storage._settings_of(folder)[1], config)
@@ -134,7 +134,8 @@ def make_dialogue_of_plan(folder: Path, index: int, config: GenerationConfig) ->
         plan = storage.read_plan(folder, story, index)
         questions = storage.read_questions(folder, story, plan)
         summaries = [str(text) for text in read_json(folder / SUMMARIES)[:index]] if index else []
-        turns = _result(generate_dialogue(model, story, plan, questions, summaries, limits, repairs))
+        room = config.room("speaker", "detector")
+        turns = _result(generate_dialogue(model, story, plan, questions, summaries, limits, repairs, room))
         yield storage.write_chat(folder, story, plan, turns)
 
     place, made_by = storage.plan_folder(folder, story, index), _made_by("dialogue", story, limits, config)

@@ -14,7 +14,7 @@ from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.beam_records import Evaluation
 from beamlib.files import make_folder, sha256, to_json
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.params import OF_GENERATION, parameter_cell
 from beamlib.places import ROOT
 from beamlib.report.workspace import Workspace, finished_conversations, of_run, open_workspace, parse_cell

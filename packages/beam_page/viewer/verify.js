@@ -6,7 +6,8 @@ function* checks() {
     for (const [treatment, allSeries] of Object.entries(treatments)) {
       for (const [series, bySize] of Object.entries(allSeries))
         for (const [size, byAbility] of Object.entries(bySize)) {
-          const found = summarise(rowsOf(series, protocol, size, treatment), abilities, run.quantiles);
+          const fixed = protocol === "recall" && seriesOf.get(series)?.fixed;
+          const found = summarise(rowsOf(series, protocol, size, treatment), abilities, run.quantiles, fixed);
           for (const [ability, printed] of Object.entries(byAbility))
             yield { protocol, treatment, series, size, ability, printed, ...checked(printed, found.get(ability)) };
         }
