@@ -88,8 +88,12 @@ class Workspace:
         return self.parameters.part if self.parameters.data or self.generating else PUBLISHED
 
     def save_table(self, table: SomeTable, name: str) -> SomeTable:
-        """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
-        self.files += save_table(table, name, Path(self.parameters.run) / "tables" / self.part)
+        """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown.
+
+        A table of the released benchmark (`_released` in its name) rests on no run and has one place for all tiers.
+        """
+        part = PUBLISHED if "_released" in name else self.part
+        self.files += save_table(table, name, Path(self.parameters.run) / "tables" / part)
         return table
 
     def save_figure(
