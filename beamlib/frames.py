@@ -22,10 +22,8 @@ from beamlib.data.errata import flagged_probes
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, scan
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.beam_records import MANIFEST, read_manifest, stored_answers, stored_judgements
-from beamlib.evaluate.imported import read_details
-from beamlib.evaluate.records import ANSWERS, RUN, RunManifest, TaskManifest, read_part
+from beamlib.evaluate.beam_records import MANIFEST, read_details, read_manifest, stored_answers, stored_judgements
+from beamlib.evaluate.records import ANSWERS, RUN, Answer, RunManifest, TaskManifest, read_part
 from beamlib.files import make_folder
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.endpoints import MODELS, Endpoint, load_models
@@ -431,7 +429,7 @@ class OpenedRun:
 def how_shown(answer: Answer, message: int) -> str:
     """Say how the context of an answer shows a message: whole, in part, as a note, or not.
 
-    Answers of earlier versions do not say which messages are whole: all messages of parts other than notes count.
+    Imported answers do not say which messages are whole: all messages of parts other than notes count.
     """
     parts = answer.parts or {"": answer.message_ids}
     if message not in answer.message_ids and not any(message in ids for ids in parts.values()):

@@ -24,10 +24,6 @@ history an extraction sees, is the released rule in both variants)."""
 
 RetrieverName = Literal["hybrid", "dense", "bm25", "splade"]
 FaissIndex = Literal["flat", "hnsw"]
-HYBRID_BEAM_REMOVED: Final = (
-    "the retriever 'hybrid-beam' was fitted to BEAM, found no more evidence than 'hybrid' on conversations that it was "
-    "not fitted to, and is no part of this version"
-)
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
 PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
@@ -109,16 +105,6 @@ class RetrievalSettings(Section):
     def _positive(cls, value: list[int]) -> list[int]:
         if any(k < 1 for k in value) or len(set(value)) != len(value):
             raise ValueError("budgets must be different positive integers")
-        return value
-
-    @field_validator("retriever", "retrievers", mode="before")
-    @classmethod
-    def _renamed_retriever(cls, value: object) -> object:
-        names = value if isinstance(value, list) else [value]
-        if "embedded" in names:
-            raise ValueError("the retriever 'embedded' is now called 'hybrid'")
-        if "hybrid-beam" in names:
-            raise ValueError(f"{HYBRID_BEAM_REMOVED}; use 'hybrid'")
         return value
 
     @field_validator("retrievers", "encoders", "faiss_indexes")

@@ -78,7 +78,7 @@ class Estimate(BaseModel):
     until then.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)  # an earlier version has fields of its own
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
     size: str

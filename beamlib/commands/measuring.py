@@ -15,10 +15,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import PAPER_TREATMENT, Loaded, load, readable
 from beamlib.data.sources import Source, find_conversations
+from beamlib.evaluate.records import left_out_line
 from beamlib.files import sha256_of_file
 from beamlib.llm.model import ModelError
 from beamlib.memory.budget import fit_pairs, passage_tokens

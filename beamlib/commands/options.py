@@ -54,6 +54,9 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, 
 NoAdmission = Annotated[
     bool, typer.Option("--no-admission", help="Ask the models no known questions before the run (docs/running.md).")
 ]
+JudgeAnyway = Annotated[
+    bool, typer.Option("--judge-anyway", help="Let a judge judge that fails its exam of thirty known nuggets.")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Confirm the estimated cost.")]
 
 MAIN_JOB = "Main job"

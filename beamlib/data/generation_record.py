@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from beamlib.data.sources import RECORD
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256_of_file, write_json
+from beamlib.places import RECORD
 
 
 @dataclass

@@ -19,7 +19,8 @@ from beamlib.data.checked_json import (
     show,
 )
 from beamlib.data.conversations import ChatVariant
-from beamlib.data.sources import CHAT, CUT_CHAT, CUTOFF, QUESTIONS, RECORD, Source, plan_folders, present
+from beamlib.data.sources import CUT_CHAT, CUTOFF, QUESTIONS, Source, plan_folders, present
+from beamlib.places import CHAT, RECORD
 
 PLANS = 10
 """Plans of a 10M conversation."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from beamlib.data.conversations import Conversation, Probe
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import OF_ARMS, Arm
 from beamlib.evaluate.ingest_cache import read_shared
+from beamlib.evaluate.records import Answer
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
 from beamlib.memory import Memory
 from beamlib.memory.declared import DeclaredMemory, Given, SharedReading, kind_of, memory_kind, recall_each

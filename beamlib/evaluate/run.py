@@ -13,24 +13,24 @@ from typing import Any
 
 from tqdm import tqdm
 
-from beamlib.data.checked_json import left_out_line
 from beamlib.data.loading import Loaded, readable
 from beamlib.data.sources import find_conversations
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions, answer_questions
-from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest, restrict
-from beamlib.evaluate.configuration import (
+from beamlib.evaluate.arms import (
     JUDGE_PARAMETERS,
     JUDGE_PROMPTS,
+    Arm,
     answer_parameters,
     answer_prompts,
+    arms_of,
     configuration_of,
+    experiments,
 )
+from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest, restrict
 from beamlib.evaluate.conversation_record import record_of
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.judging import evidence_of, judge_arms, to_judge
-from beamlib.evaluate.records import JUDGEMENTS
+from beamlib.evaluate.records import JUDGEMENTS, Answer, left_out_line
 from beamlib.evaluate.run_store import MODEL_CODE, prompt_hashes, settings_of
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet

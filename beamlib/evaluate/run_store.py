@@ -24,7 +24,7 @@ from beamlib.run import Run
 
 # Whatever an answer depends on; the reports and the command line are left out on purpose.
 MODEL_CODE = (
-    *(f"beamlib.llm.{name}" for name in ("chat_turns", "client", "model", "prompts", "retrying")),
+    *(f"beamlib.llm.{name}" for name in ("client", "exchange", "model", "prompts", "retrying")),
     "beam_offline", "beam_generate.read_facts",
     "beamlib.llm.json_replies", "beamlib.llm.thoughts",
 )  # fmt: skip

@@ -13,7 +13,6 @@ from typing import Any
 
 from beamlib.errors import UserError
 from beamlib.evaluate.jobs import AnyArm, JudgeJob, Records, run_jobs
-from beamlib.evaluate.kept_settings import keep_files
 from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, RUN
 from beamlib.evaluate.run_store import RunStore
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, arm_name
@@ -21,7 +20,7 @@ from beamlib.llm.model import ModelRoles
 from beamlib.params import RunParameters
 from beamlib.plugins import plugins
 from beamlib.processes import one_cluster
-from beamlib.run import Run
+from beamlib.run import Run, keep_files
 
 
 def plan_task(

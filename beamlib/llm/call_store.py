@@ -29,8 +29,7 @@ from pydantic import Field, ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256, sync
-from beamlib.llm.basis import Basis, basis_of
-from beamlib.llm.exchange import Count, Exchange
+from beamlib.llm.exchange import Basis, Count, Exchange, basis_of
 from beamlib.llm.model import REFUSALS, TRANSIENT, Completion
 
 FORMAT = 4

@@ -30,8 +30,6 @@ from beamlib.llm.transport import Response
 
 EMBED = "encoder/embeddings"
 """The step that calls of an encoder are stored as."""
-_BATCH = 64
-"""Texts of a request, until the server refuses as many."""
 _ABOUT_LENGTH = re.compile(r"\btokens?\b|\blength\b|\btoo (?:long|large|big)\b|\A413\b", re.IGNORECASE)
 _TOKENS = re.compile(r"(\d[\d,]*) *(?=tokens?\b)|(?<=\btokens)\W+(?:\w+\W+)?(\d[\d,]*)", re.IGNORECASE)
 _MARGIN = 0.95
@@ -76,7 +74,7 @@ class EmbeddingModel(ForwardingModel):
         self._waiting: deque[tuple[str, asyncio.Future[Completion]]] = deque()
         self._workers: set[asyncio.Task[None]] = set()
         self._running = 0
-        self._most = _BATCH
+        self._most = endpoint.batch
         self._shortest_cut = sys.maxsize
         self._cuts = 0
 

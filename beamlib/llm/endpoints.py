@@ -20,9 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from beamlib.errors import UserError
 from beamlib.files import read_settings, to_json, write_text
-from beamlib.llm.basis import Basis
+from beamlib.llm.exchange import MOST_REPLY_BYTES, Basis
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
-from beamlib.llm.model import MOST_REPLY_BYTES
 
 EMBEDDING, RERANKER = "embedding", "reranker"
 """The role that turns texts into vectors, for encoders and for memories from outside this package."""
@@ -200,7 +199,7 @@ class Endpoint(BaseModel):
         return self.model_dump(
             exclude={
                 "input_price", "cached_input_price", "output_price", "concurrency", "timeout", "attempts", "patience",
-                "key_variable", "max_reply_bytes", *unset,
+                "key_variable", "max_reply_bytes", "batch", *unset,
             }
         )  # fmt: skip
 
@@ -212,6 +211,7 @@ class Embedding(Endpoint):
         dimensions: How many numbers a vector has. Encoders read it from the reply; memories of others need it.
         query_prefix: Goes before a text that is searched for; models such as E5 were trained with one.
         passage_prefix: Goes before a text that is searched in.
+        batch: Texts of a request, until the server refuses as many.
     """
 
     context_window: int = Field(default=8_192, ge=1)
@@ -220,6 +220,7 @@ class Embedding(Endpoint):
     dimensions: int | None = Field(default=None, ge=1, le=65_536)
     query_prefix: str = Field(default="", max_length=1_000)
     passage_prefix: str = Field(default="", max_length=1_000)
+    batch: int = Field(default=64, ge=1, le=2_048)
 
 
 class Reader(Endpoint):
@@ -242,7 +243,8 @@ class Reader(Endpoint):
     def of(self, method: str) -> Endpoint:
         """Return the endpoint that answers for `method`: its own entry, or the backbone's."""
         base = {name: getattr(self, name) for name in Endpoint.model_fields}
-        return self.methods.get(method) or Endpoint.model_construct(**base)
+        stated = self.model_fields_set & base.keys()
+        return self.methods.get(method) or Endpoint.model_construct(_fields_set=stated, **base)
 
 
 class ModelsFile(BaseModel):

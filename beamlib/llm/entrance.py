@@ -17,9 +17,9 @@ from itertools import count
 from typing import Any
 
 from beamlib.errors import SpendingLimit, UserError
-from beamlib.llm.chat_turns import ChatTurn
 from beamlib.llm.keys import close_process
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, ToolDefinition, Usage, nap, run, stopping
+from beamlib.llm.prompts import ChatTurn
 
 PATH = "/calls"
 ENDED = 4000

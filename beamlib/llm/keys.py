@@ -12,11 +12,9 @@ import os
 import re
 import sqlite3
 import sys
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import cache, reduce
-from html import escape
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -82,19 +80,11 @@ def is_secret(value: str) -> bool:
 
 @cache
 def encodings_of(key: str) -> tuple[str, ...]:
-    """Return the forms in which a text may contain `key`: plain, JSON, URL, HTML, hexadecimal and base64."""
-    # Base64 depends on the offset in a group of three bytes; characters shared with neighbours are left out.
-    raw = key.encode()
-    base64 = [
-        encode(b"\0" * shift + raw)[skip:-4].decode()
-        for encode in (b64encode, urlsafe_b64encode)
-        for shift, skip in enumerate((0, 2, 3))
-    ]
+    """Return the forms in which a text may contain `key`: plain, in JSON and in a URL."""
     urls = [quoting(key, safe=safe) for quoting in (quote, quote_plus) for safe in ("", "/")]
     urls += [re.sub("%..", lambda part: part[0].lower(), url) for url in urls]
     in_json = json.dumps(key)[1:-1]
-    others = [in_json, in_json.replace("/", "\\/"), *urls, escape(key), raw.hex(), raw.hex().upper()]
-    return tuple(dict.fromkeys([key, *others, *(text for text in base64 if len(text) >= _SHORTEST_KEY)]))
+    return tuple(dict.fromkeys([key, in_json, in_json.replace("/", "\\/"), *urls]))
 
 
 def without_key(text: str, key: str) -> str:
@@ -145,7 +135,7 @@ def refuse_keys(paths: Iterable[Path], variables: Iterable[str]) -> list[str]:
         UserError: names the files that contain a key, and the variables.
     """
     keys = key_values(variables)
-    forms = {name: _encoded(value) for name, value in keys.items()}
+    forms = {name: {form.encode() for form in encodings_of(value)} for name, value in keys.items()}
     overlap = max((len(form) for encoded in forms.values() for form in encoded), default=1) - 1
     hits = []
     for path in sorted(paths) if forms else ():
@@ -160,10 +150,6 @@ def refuse_keys(paths: Iterable[Path], variables: Iterable[str]) -> list[str]:
         )
         raise UserError(reduce(without_key, keys.values(), message))
     return list(forms)
-
-
-def _encoded(key: str) -> set[bytes]:
-    return {key.encode("utf-16-le"), *(form.encode() for form in encodings_of(key))}
 
 
 def _search(pieces: Iterable[bytes], forms: Mapping[str, set[bytes]]) -> list[str]:

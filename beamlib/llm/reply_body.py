@@ -55,12 +55,13 @@ def with_own_counts(reply: Completion, request: Mapping[str, Any], *, writes: bo
     Args:
         writes: The reply is text, not vectors.
     """
-    usage, counter = reply.usage, token_counter("auto")
+    usage = reply.usage
     sent, written = usage.input_tokens, usage.output_tokens
-    if not sent:
-        sent = sum(counter.count(text) for text in _texts(request.get("messages", request.get("input"))))
-    if not written and writes:
-        written = counter.count(reply.text)
+    if sent and (written or not writes):
+        return reply  # looking for a counter's vocabulary takes as long as a call
+    counter = token_counter("auto")
+    sent = sent or sum(counter.count(text) for text in _texts(request.get("messages", request.get("input"))))
+    written = written or (counter.count(reply.text) if writes else 0)
     if (sent, written) == (usage.input_tokens, usage.output_tokens):
         return reply
     return replace(reply, usage=Usage(sent, written, usage.cached_tokens, estimated=True))

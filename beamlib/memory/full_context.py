@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
-from beamlib.llm.chat_turns import MESSAGE_TOKENS, ChatTurn, dialogue_text
+from beamlib.llm.prompts import MESSAGE_TOKENS, ChatTurn, dialogue_text
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.declared import DeclaredMemory, Given
 from beamlib.memory.protocol import Cuts, RetrievedContext, chat_turns, passage

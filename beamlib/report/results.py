@@ -13,10 +13,9 @@ from beamlib.data.conversations import Probe
 from beamlib.data.errata import reading_note, spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import Evaluation, Manifest, read_judgements, read_manifest, stored_judgements
-from beamlib.evaluate.records import RUN
+from beamlib.evaluate.records import RUN, Answer, ContextLosses
 from beamlib.report.figures import averages
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, SERIES_FIELDS
@@ -45,6 +44,8 @@ _ALL, _DROP = "none, flag", "drop"
 """The two question sets of the parameter `errata`: `flag` marks questions and removes none."""
 
 RECALL = "evidence recall: share of the cited messages shown whole in the context (no model, no judge)"
+FIXED_RECALL = frozenset({"none", "oracle"})
+"""Memories whose evidence recall is fixed by construction: nothing is shown, or all cited messages are."""
 NOTES = "scratchpad"
 """The part of a context that paraphrases messages. A note on a message is not the message."""
 
@@ -261,9 +262,10 @@ def results(evaluation: Evaluation) -> Results:
 
 
 def _without_fixed(evidence: pd.DataFrame) -> pd.DataFrame:
-    """Take the intervals off what is fixed by construction: `oracle` is handed all cited messages, `none` nothing."""
-    evidence.loc[evidence["series"].isin(["oracle", "none"]), ["low", "high"]] = float("nan")
-    return evidence
+    """Take the intervals off what is fixed by construction (`FIXED_RECALL`)."""
+    fixed = evidence["series"].isin(FIXED_RECALL)
+    evidence.loc[fixed, ["low", "high"]] = float("nan")
+    return evidence.assign(equal=evidence["equal"] & ~fixed)
 
 
 def of_arm(scores: pd.DataFrame, arm: Arm) -> pd.DataFrame:
@@ -290,7 +292,7 @@ def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], counting: C
 def recalled_ids(answer: Answer, counting: Counting = "whole") -> frozenset[int]:
     """Return the messages that an answer's context recalls.
 
-    Answers of earlier versions do not say which messages are whole: all messages of parts other than `NOTES` count.
+    Imported answers do not say which messages are whole: all messages of parts other than `NOTES` count.
     """
     shown = frozenset(i for part, ids in answer.parts.items() if part != NOTES for i in ids)
     shown = shown if answer.parts else frozenset(answer.message_ids)

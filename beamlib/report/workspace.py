@@ -17,19 +17,17 @@ from IPython import get_ipython
 from IPython.display import HTML, Image, Markdown, display
 from matplotlib.figure import Figure
 
-from beamlib.data.checked_json import left_out_line
+from beamlib.data.conversations import parse_size
 from beamlib.data.published import PAPER_TITLES
-from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.beam_records import Evaluation, left_out
-from beamlib.evaluate.configuration import configuration_of_run, stated, writing_configuration
-from beamlib.evaluate.kept_settings import PARAMETERS
-from beamlib.evaluate.records import commit
+from beamlib.evaluate.records import commit, left_out_line
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import load_models
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import OFFLINE_NAME
-from beamlib.memory.targets import PROCESS, label_of, listed_memories, only_named, with_label
+from beamlib.memory.outside import PROCESS, label_of, listed_memories, only_named, with_label
 from beamlib.params import (
     BASE,
     FIELDS,
@@ -41,7 +39,7 @@ from beamlib.params import (
     load_parameters,
     usual_parameters,
 )
-from beamlib.places import PARAMS, ROOT
+from beamlib.places import PARAMS, ROOT, refuse_data
 from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import misprint_notes, published_long
 from beamlib.report.outcomes import outcome_figure, outcome_frame, outcome_table, outcomes_of
@@ -49,7 +47,7 @@ from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
 from beamlib.report.tables import NOTHING, published_footer, result_table, side_by_side
-from beamlib.run import PUBLISHED, Run
+from beamlib.run import PARAMETERS, PUBLISHED, Run
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 

@@ -14,10 +14,12 @@ from beamlib.commands.options import (
     ClusterName,
     Endpoints,
     Json,
+    JudgeAnyway,
     KeyVariable,
     MaxCost,
     ModelName,
     Models,
+    NoAdmission,
     Prompts,
     ProtocolOption,
     Settings,
@@ -50,8 +52,7 @@ def import_results(
     No data is needed and no model is called. What is unmatched, duplicate or missing is counted and named.
     """
     from beam_field.importing import import_record, import_summary, read_runs, write_runs
-    from beamlib.data.sources import refuse_data
-    from beamlib.places import RUNS, from_root
+    from beamlib.places import RUNS, from_root, refuse_data
 
     stated = {key: value for key, value in (("reader", reader), ("judge", judge), ("gold_in_prompt", gold)) if value}
     arms = read_runs(files, form, stated)
@@ -76,7 +77,7 @@ def export_results(
 ) -> None:
     """Write the results in ARM to FILE, for others to import: answers and verdicts, no text of the released data."""
     from beam_field.exporting import export_arm
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(file.parent)
     count = export_arm(arm, file)
@@ -100,15 +101,17 @@ def judge(
     max_cost: MaxCost = None,
     cluster: ClusterName = "",
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the estimated cost.")] = False,
+    no_admission: NoAdmission = False,
+    judge_anyway: JudgeAnyway = False,
 ) -> None:
     """Judge the answers of RUN again, by another judge under this project's prompts; the old verdicts stay.
 
     The new verdicts get a part of their own, such as 1m-gpt-5-imported-by-offline.
     """
     from beam_field.judging_again import JudgeOptions, judge_again
-    from beamlib.data.sources import refuse_data
     from beamlib.errors import UserError
     from beamlib.llm.spending import set_spending_limit
+    from beamlib.places import refuse_data
     from beamlib.plugins import plugins
 
     set_spending_limit(max_cost)
@@ -122,7 +125,10 @@ def judge(
         file = endpoints.path(folder)
         if bool(file) == bool(judge):
             raise UserError("judge: name one judge, with --judge offline or with --models or --base-url.")
-        for line in judge_again(JudgeOptions(run, file, data, calls, prompts, named_settings(settings), yes)):
+        options = JudgeOptions(
+            run, file, data, calls, prompts, named_settings(settings), yes, not no_admission, judge_anyway
+        )
+        for line in judge_again(options):
             print(line)
 
 

@@ -28,8 +28,7 @@ from beam_field.sources import (
 )
 from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
-from beamlib.evaluate.beam_records import MANIFEST, read_manifest, stored_judgements
-from beamlib.evaluate.imported import UNNAMED_PROMPT, Provenance
+from beamlib.evaluate.beam_records import MANIFEST, UNNAMED_PROMPT, Provenance, read_manifest, stored_judgements
 from beamlib.scoring.intervals import Comparison, compare, conversation_values, holm, mean_interval
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement

@@ -19,8 +19,7 @@ from beam_field.matching import ImportedArm, details_text, match_run
 from beam_field.results import ImportedRun, ResultFile
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import MANIFEST, Manifest, read_manifest
-from beamlib.evaluate.imported import DETAILS, Provenance
+from beamlib.evaluate.beam_records import DETAILS, MANIFEST, Manifest, Provenance, read_manifest
 from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, checked, write_manifest
 from beamlib.files import inside, parse_json, refuse_lfs_pointer, sha256, to_json, write_text
 from beamlib.scoring.protocols import NOT_COMPUTABLE, PROTOCOLS, REPORTED

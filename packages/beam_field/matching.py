@@ -21,11 +21,9 @@ from beam_field.sources import (
 )
 from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import Manifest
-from beamlib.evaluate.imported import Imported, ImportedQuestion, Provenance, question_set
-from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, ConversationRecord, UnitOutput, made_by
+from beamlib.evaluate.beam_records import Imported, ImportedQuestion, Manifest, Provenance, question_set
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, Answer, ConversationRecord, UnitOutput, made_by
 from beamlib.files import sha256, to_json
 from beamlib.scoring.protocols import NOT_COMPUTABLE
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, Parser, Reported

@@ -18,7 +18,7 @@ from pydantic import Field
 from beamlib.data.conversations import Size
 from beamlib.data.gold import ABILITIES, Ability
 from beamlib.errors import UserError
-from beamlib.evaluate.imported import Provenance
+from beamlib.evaluate.beam_records import Provenance
 from beamlib.files import read_text, sha256
 from beamlib.scoring.records import Judgement, NuggetVerdict, Reported
 

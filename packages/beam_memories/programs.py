@@ -17,7 +17,7 @@ from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.files import sha256, sha256_of_file, to_json
 from beamlib.memory.declared import kind_of
-from beamlib.memory.targets import PROCESS, class_of, program_of
+from beamlib.memory.outside import PROCESS, class_of, program_of
 from beamlib.places import ROOT
 
 HOST = Path(__file__).parent / "adapters" / "host.py"

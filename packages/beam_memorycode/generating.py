@@ -24,7 +24,6 @@ from beam_memorycode.offline_writer import SESSION_WORDS, WRITER_PROMPT, Offline
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
 from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.generation_record import GenerationRecord
-from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, write_json
 from beamlib.llm.client import EndpointModel
@@ -34,6 +33,7 @@ from beamlib.llm.prompts import Prompts, render
 from beamlib.llm.retrying import ReadReply, RetryingModel, ask, gather
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
+from beamlib.places import RECORD, refuse_data
 from beamlib.text import cost_in_words, shell_command
 
 TOPICS, CALLS = "topics.json", "calls"

@@ -18,7 +18,6 @@ from beam_claims.reproducing import render, reproduce
 from beam_offline.judge_error import stated_error
 from beam_page.data_files import FOLDER, INDEX
 from beam_page.headlines import RECALL_COLUMN, cell_text
-from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
 from beam_page.sections import field_section, sections_of, shown_section, top_figures
@@ -80,7 +79,6 @@ def write_page(
         claims: Whether to audit the paper's claims.
     """
     data = write_page_data(run, protocol=protocol, workers=workers)
-    write_memorycode(run.folder)
     shown = [shown_section(run.folder, section) for section in sections_of(run, notes or {})]
     values = {
         **glance(run, data),
@@ -95,7 +93,7 @@ def write_page(
 
 def render_page(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Render index.html."""
-    usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None, "pairs": [], "lead": ""}
+    usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None}
     usual |= {"released": [], "drawn": [], "offline": False, "reproduced": None}
     return _TEMPLATES.get_template("page.html.j2").render(
         name=name,
@@ -107,20 +105,6 @@ def render_page(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) 
         left_out=index["left_out"],
         **{**usual, **values},
     )
-
-
-def write_memorycode(run: Path) -> None:
-    """Write the page of a run's MemoryCode answers into its part, where answers and dialogues exist."""
-    folder = run / PART
-    index = memorycode_data(folder) if folder.is_dir() else None
-    if index is None:
-        (folder / INDEX).unlink(missing_ok=True)  # of an earlier run
-        return
-    write_files(folder, index)
-    lead = (
-        "MemoryCode: every answer, the rules it is checked by, and what the sessions said. Its tables stand on the page"
-    )
-    write_text(folder / INDEX, render_page(f"{run.name}, {SIZE}", index, {"lead": f"{lead} of the run.", "rows": []}))
 
 
 def glance(run: RunFolder, data: PageData) -> dict[str, Any]:

@@ -17,12 +17,11 @@ from urllib.parse import quote
 import bleach
 from markupsafe import Markup
 
-from beam_page.data_files import INDEX
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
 from beamlib.commands.cost_table import read_costs
-from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import SIZES
-from beamlib.evaluate.configuration import stated
+from beamlib.evaluate.arms import stated
+from beamlib.evaluate.records import left_out_line
 from beamlib.files import read_json, read_text
 from beamlib.run import PUBLISHED
 
@@ -115,7 +114,6 @@ def shown_section(folder: Path, section: _Section) -> dict[str, Any]:
         "title": section.title,
         "note": section.note,
         "configuration": section.configuration,
-        "look": link(folder, folder / part / INDEX) if part in _OTHERS and (folder / part / INDEX).is_file() else "",
         "costs": Markup(read_costs(read_json(costs)).to_html()) if costs.exists() else "",
         "notebooks": [(link(folder, page), page.stem) for page in section.notebooks],
         **shown(late=False),
@@ -196,11 +194,10 @@ _FIGURE_FILES = ("pdf", "csv", "json")
 def _figure(folder: Path, path: Path) -> dict[str, Any]:
     record = read_json(path)
     files = {suffix: link(folder, path.with_suffix(f".{suffix}")) for suffix in _FIGURE_FILES}
-    image, drawn = path.with_suffix(".png"), path.with_suffix(".svg")
-    width, height = _pixels(image)
+    width, height = _pixels(path.with_suffix(".png"))
     return {
         **files,
-        "image": link(folder, drawn if drawn.exists() else image),  # an earlier version drew no .svg
+        "image": link(folder, path.with_suffix(".svg")),
         "caption": record["caption"],
         "alt": record["alt_text"],
         "wide": width > 2 * height,

@@ -21,6 +21,7 @@ from beamlib.commands.options import (
     ClusterName,
     Csv,
     Json,
+    JudgeAnyway,
     Long,
     MemoryTimeout,
     ModelOptions,
@@ -104,6 +105,7 @@ class MainArguments(ModelOptions):
         str, typer.Option("--step", help="Only one: check (print the cost), conversations, evaluate, notebooks, page.")
     ] = ""
     no_admission: NoAdmission = False
+    judge_anyway: JudgeAnyway = False
     figures: Annotated[
         str, typer.Option("--figures", help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
     ] = ""
@@ -119,7 +121,7 @@ class MainArguments(ModelOptions):
         return MainJob(
             self.data, listed(self.sizes), self.name, self.conversations, self.protocol, self.memory, suites,
             self.download, self.endpoints, listed(self.backbones), self.calls, self.prompts, self.yes, settings,
-            self.preset or "default", self.authors, not self.no_admission,
+            self.preset or "default", self.authors, not self.no_admission, self.judge_anyway,
         )  # fmt: skip
 
 
@@ -155,7 +157,7 @@ def tables(
     left out.
     """
     from beam_run.assembly import ALL, AssemblyOptions, assemble
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(run)
     joined = assemble(run, AssemblyOptions(protocol, seed, parts=listed(parts), base=base, allow_mixed=mixed))
@@ -282,7 +284,7 @@ def frames(
 ) -> None:
     """Write the records of RUN as parquet files, one per data frame (docs/dataframes.md); no call is made."""
     import beamlib
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(out, parquet=True)
     opened = beamlib.open_run(run, data or "", memorycode=memorycode or "", meme=meme or "")
@@ -299,9 +301,8 @@ def data_download(
     sizes: Sizes = "",
 ) -> None:
     """Fetch the released data sets at the pinned revision and verify their checksums."""
-    from beamlib.data.conversations import SIZES
+    from beamlib.data.conversations import SIZES, parse_size
     from beamlib.data.hub import download
-    from beamlib.data.sources import parse_size
 
     print(download(folder, [parse_size(size) for size in listed(sizes)] or SIZES))
 
@@ -314,7 +315,7 @@ def calls_export(
 ) -> None:
     """Write the stored calls, answers and judgements of RUN into ARCHIVE (.tar.zst) with a list of hashes."""
     from beam_run.publish import publish
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(archive.parent)
     print(publish(run, archive, data))
@@ -328,7 +329,7 @@ def calls_import(
     """Check ARCHIVE and merge its calls into the run folder RUN, so that it can be replayed."""
     from beam_run.archive import import_calls
     from beam_run.publish import described
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(run)
     print(f"{run}: every hash agrees; {described(import_calls(archive, run))}")

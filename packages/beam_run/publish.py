@@ -27,18 +27,16 @@ from beamlib.evaluate.beam_records import (
     read_manifest,
     recorded_parameters,
 )
-from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
 from beamlib.files import make_folder, read_json, sha256_of_file, sync, temporary_folder, to_json, write_text
-from beamlib.llm.basis import unverified
 from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
+from beamlib.llm.exchange import unverified
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
 from beamlib.params import parse_parameters
-from beamlib.run import Run
-from beamlib.settings import HYBRID_BEAM_REMOVED
+from beamlib.run import ELSEWHERE, NOBODY_ELSES, PARAMETERS, Run, kept_values
 
 
 def publish(run: Path, archive: Path, data: Path | None = None) -> str:
@@ -373,7 +371,7 @@ def _why_not_replayed(published: Manifest) -> str:
     arm = published.settings["arm"]
     if arm["target"] not in (None, *named_memories()):
         return "the user's own memory, whose code is in no archive"
-    return HYBRID_BEAM_REMOVED if arm.get("retriever") == "hybrid-beam" else ""
+    return ""
 
 
 def _run(part: Path, replay: Path, data: Path, published: Manifest) -> Run:

@@ -17,13 +17,12 @@ from beamlib.commands.admission import admit, known_questions
 from beamlib.commands.estimate import estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.admission import WORDS, admission_calls, learn_mark
 from beamlib.llm.thoughts import clean_reply
 from beamlib.params import load_parameters
-from beamlib.run import Run
-from scripted_server import Answer, ScriptedServer, body_text, completion, error_body
+from beamlib.run import Run, keep_settings
+from scripted_server import Answer, ScriptedServer, body_text, completion, error_body, exam_verdict
 from steady_replies import one_endpoint, steady_reply
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
@@ -43,6 +42,8 @@ def knows(body: dict[str, Any]) -> str:
         return gate[1]
     if "first and the last password" in text:
         return " ".join(re.findall(r"(?:first|last) password is (\w+)\.", text))
+    if verdict := exam_verdict(text):
+        return verdict
     if "fourteen hives" in text:
         return '{"score": 1.0, "reason": "it is said"}' if "criterion" in text else "yes"
     return "NO" if "old van" in text else steady_reply(body)
@@ -146,10 +147,16 @@ def test_a_role_that_answers_nothing_ends_the_run_at_once(
         assert len(server.requests) <= 40
 
 
-def test_a_model_that_answers_wrongly_is_no_reason_to_end_a_run(repo_root: Path, tmp_path: Path) -> None:
+def test_a_model_that_answers_wrongly_ends_a_run_as_a_judge_alone(repo_root: Path, tmp_path: Path) -> None:
     with ScriptedServer(lambda body: "I am a small model, sorry") as server:
         run = a_run(repo_root, tmp_path / "run", server)
-        first, second = admit(run, estimate(run, ARMS, admission=True, quiet=True))
+        counted = estimate(run, ARMS, admission=True, quiet=True)
+        first, second, *others = admit(run, counted, judge_anyway=True)
+        requests = len(server.requests)
+        with pytest.raises(UserError, match=r"not fit to judge: .* 0 of 30 .*below the bar.*--judge-anyway"):
+            admit(run, counted)
+        assert len(server.requests) == requests == counted.pending - estimate(run, ARMS, quiet=True).pending
+    assert any("0 of 30 known nuggets" in line for line in others)
     assert "reader 0 of 3" in first and "judge 0 of 3" in first and "no new mark" in first
     assert "knew neither end" in second
     assert len(admission_calls(run.calls_folder())) >= 5

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from beamlib.errors import SpendingLimit, UserError
 from beamlib.llm import entrance as client_side
-from beamlib.llm.chat_turns import ChatTurn
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.door import Door, Models
 from beamlib.llm.endpoints import Endpoint
@@ -34,6 +33,7 @@ from beamlib.llm.model import (
     gather_all,
     run,
 )
+from beamlib.llm.prompts import ChatTurn
 from beamlib.llm.stored_model import CallStore, StoredModel
 from scripted_server import ScriptedServer
 

@@ -22,7 +22,7 @@ from beamlib.evaluate.run import evaluate
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError
 from beamlib.llm.spending import limited, set_spending_limit
-from beamlib.memory.targets import absolute_target
+from beamlib.memory.outside import absolute_target
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import at_once
 from beamlib.run import Run

@@ -39,7 +39,7 @@ import sys
 from pathlib import Path
 from beamlib.evaluate.arms import experiments
 from beamlib.run import Run
-from beamlib.evaluate.kept_settings import keep_settings
+from beamlib.run import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
 from beam_run.plugins import register_packages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,9 @@ import pytest
 from beam_page.building import write_page
 from beam_page.run_folder import read_run
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
-from beamlib.run import Run
+from beamlib.run import Run, keep_settings
 from browser_driver import BROWSERS, Browser, find_browser, open_browser
 from fixtures_release import write_release
 from page_views import Look
@@ -34,10 +33,10 @@ def parameters_for(root: Path, data: Path, run: Path, **changes: Any) -> RunPara
     return load_parameters(root / "params/100k.yaml", **{**fixed, **changes})
 
 
-def run_on(root: Path, data: Path, run: Path, **changes: Any) -> Path:
-    """A run of `ARMS` by the stand-in on the conversations in `data`."""
+def run_on(root: Path, data: Path, run: Path, arms: Sequence[Arm] = ARMS, **changes: Any) -> Path:
+    """A run of `arms` by the stand-in on the conversations in `data`."""
     parameters = parameters_for(root, data, run, **changes)
-    evaluate(parameters, ARMS, quiet=True)
+    evaluate(parameters, arms, quiet=True)
     keep_settings(Run.of(parameters))
     return run
 

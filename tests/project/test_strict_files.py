@@ -126,20 +126,6 @@ def test_the_bounds_leave_room_for_every_file_of_ours(repo_root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, value, message",
-    [
-        ("retriever", "embedded", "now called 'hybrid'"),
-        ("retrievers", ["dense", "embedded"], "now called 'hybrid'"),
-        ("retriever", "hybrid-beam", "no part of this version; use 'hybrid'"),
-        ("retrievers", ["hybrid", "hybrid-beam"], "no part of this version; use 'hybrid'"),
-    ],
-)
-def test_an_old_name_of_a_retriever_leads_to_the_new(name: str, value: object, message: str, repo_root: Path) -> None:
-    with pytest.raises(UserError, match=f"parameter '{name}' .*{message}"):
-        load_parameters(repo_root / "params/100k.yaml", **{name: value})
-
-
-@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("variables:", "variables: 5 #", "'variables' is 5"),

@@ -23,7 +23,8 @@ from beam_generate.notebooks import review_widget
 from beam_generate.probes.drafts import Draft, Spoken, View
 from beam_page.building import scripts, write_page
 from beam_page.run_folder import read_run
-from beam_run.executing import EVALUATION, NOTEBOOKS, execute, to_html
+from beam_run import EVALUATION
+from beam_run.executing import NOTEBOOKS, execute, to_html
 from beamlib.commands.costs import Estimate, RealisedRow
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters

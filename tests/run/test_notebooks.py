@@ -15,23 +15,15 @@ import yaml
 from click.testing import CliRunner
 from papermill.cli import papermill
 
-from beam_run.executing import (
-    EVALUATION,
-    GENERATION,
-    NOTEBOOKS,
-    PAPER_NOTEBOOKS,
-    SUITE_NOTEBOOKS,
-    execute,
-    parameter_cell,
-    preflight,
-)
+from beam_run import EVALUATION, GENERATION, PAPER_NOTEBOOKS, SUITE_NOTEBOOKS
+from beam_run.executing import NOTEBOOKS, execute, preflight
 from beam_run.job import MainJob, plan
 from beam_run.notebooks import begin
 from beam_run.steps import _notebooks_of
 from beamlib.commands.options import named_settings
 from beamlib.errors import UserError
 from beamlib.llm.stored_model import CallStore
-from beamlib.params import BASE, FIELDS, RunParameters, load_parameters, usual_parameters
+from beamlib.params import BASE, FIELDS, RunParameters, load_parameters, parameter_cell, usual_parameters
 from beamlib.places import PARAMS, ROOT
 from beamlib.run import Run
 from beamlib.scoring.protocols import PROTOCOLS
