@@ -28,7 +28,7 @@ from beamlib.commands.dry_run import (
     StepCalls,
     output_basis,
 )
-from beamlib.data.conversations import Conversation
+from beamlib.data.conversations import Conversation, slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
@@ -259,6 +259,7 @@ def build_estimate(
         arms=arms,
         rows=tuple(sorted(rows, key=lambda row: row.order)),
         counter=run.context.token_counter,
+        asked="" if suite else slice_in_words(run.chat.per_ability),
         longest={role: f"{tokens:,} of {roles[role].context_window:,}" for role, (tokens, _) in longest.items()},
         warnings=(
             *(warning for role, request in longest.items() if (warning := _too_long(role, roles[role], *request))),

@@ -8,7 +8,7 @@ from typing import Any
 
 from beamlib.evaluate.roster import OUTSIDE, model_names, role_of_route, roster_of
 from beamlib.files import inside
-from beamlib.llm.admission import admission_calls, learnt_marks
+from beamlib.llm.admission import ADMISSION, admission_calls, learnt_marks
 from beamlib.llm.client import EndpointModel, ForwardingModel
 from beamlib.llm.embedding_model import EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, RERANKER, Embedding
@@ -50,7 +50,7 @@ def open_models(run: Run, conversation: str, *, suite: str = "", command: str = 
 def open_endpoints(run: Run, conversation: str, suite: str, command: str) -> Iterator[Callable[[str], Model]]:
     """Open a conversation's call store; yield a function from a name (`roster.model_names`) to the model behind it."""
     path = inside(run.calls_folder(suite), f"{conversation}.sqlite")
-    known = admission_calls(path.parent.parent)
+    known = admission_calls(path.parent.parent) if conversation != ADMISSION else []
     with prompts_in_force(run.prompt_files), CallStore(path, read_only=run.calls == "replay") as store:
 
         def stored(model: EndpointModel) -> StoredModel:

@@ -320,7 +320,7 @@ class EndpointModel:
         reply = self._read(call, response, body, tools=tools)
         reply = with_own_counts(reply, body, writes=self.route not in _WITHOUT_TEXT)
         if reply.answered_by:
-            self._say_once(call.reception, reply.answered_by, f"names {reply.answered_by} as the model that answers.")
+            self._say_once(call.reception, "model", f"names {reply.answered_by} as the model that answers.")
         return replace(reply, usage=usage(reply.usage), latency=latency)
 
     def _named(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -479,7 +479,8 @@ class ForwardingModel(EndpointModel):
         items = body.get(name) if isinstance(body, dict) else None
         if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
             raise self._nothing(response.content, name)
-        reason = items[0].get("finish_reason") if self.route == "chat/completions" else None
+        choice = _choice(items) if self.route == "chat/completions" else None
+        reason = choice.get("finish_reason") if choice else None
         reason = reason if isinstance(reason, str) else ""
         return Completion(to_json(body), read_usage(body.get("usage")), 0.0, reason, **self._named(body))
 

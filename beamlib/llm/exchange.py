@@ -146,7 +146,6 @@ class Exchange(BaseModel):
 
     @property
     def usage(self) -> Usage:
-        """The tokens of the exchange."""
         return Usage(self.input_tokens, self.output_tokens, self.cached_tokens, self.estimated)
 
     def received(self) -> str:

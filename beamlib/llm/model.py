@@ -20,28 +20,9 @@ from beamlib.llm.exchange import OFFLINE_NAME, REFUSALS, TRANSIENT, ModelError, 
 from beamlib.llm.prompts import ChatTurn, render
 
 __all__ = [
-    "OFFLINE_NAME",
-    "REFUSALS",
-    "SHUTDOWN_SECONDS",
-    "TRANSIENT",
-    "Completion",
-    "Model",
-    "ModelError",
-    "ModelRoles",
-    "Outcome",
-    "Prompt",
-    "ToolDefinition",
-    "Usage",
-    "attempt_all",
-    "complete_all",
-    "drain",
-    "gather_all",
-    "nap",
-    "no_new_calls",
-    "run",
-    "stop",
-    "stopping",
-    "track",
+    "OFFLINE_NAME", "REFUSALS", "SHUTDOWN_SECONDS", "TRANSIENT", "Completion", "Model", "ModelError", "ModelRoles",
+    "Outcome", "Prompt", "ToolDefinition", "Usage", "attempt_all", "complete_all", "drain", "gather_all", "nap",
+    "no_new_calls", "run", "stop", "stopping", "track",
 ]  # fmt: skip
 
 _Value = TypeVar("_Value")

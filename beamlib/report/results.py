@@ -256,6 +256,7 @@ def results(evaluation: Evaluation) -> Results:
             footer_of(manifests, scores, parameters.judging.protocol, losses),
             evaluation.truncation,
             evaluation.answerers,
+            evaluation.exam,
         ),
         evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )

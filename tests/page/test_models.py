@@ -14,8 +14,9 @@ from beam_page.building import render_page, write_page
 from beam_page.run_folder import read_run
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from conftest import ARMS, parameters_for
 from page_views import Look, each, go, text_of
 from scripted_server import Answer, ScriptedServer, error_body

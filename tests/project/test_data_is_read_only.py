@@ -20,11 +20,12 @@ from beam_run.executing import execute_all
 from beam_run.publish import publish
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import sha256_of_file
 from beamlib.params import load_parameters
 from beamlib.places import RECORD, refuse_data
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from commands import Call, beamlib
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply

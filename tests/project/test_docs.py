@@ -37,7 +37,11 @@ COMMANDS: Any = typer.main.get_command(app)
 
 
 def codes(text: str) -> str:
-    """The code of a document, one piece a line, lines that end in a backslash joined."""
+    """The code of a document, one piece a line, lines that end in a backslash joined.
+
+    A diff with the commands that try it is left out: tests/project/test_contributing.py runs these.
+    """
+    text = re.sub(r"```diff\n.*?```\n\n```bash\n.*?```", "", text, flags=re.DOTALL)
     return "\n".join(CODE.findall(text)).replace("\\\n", " ")
 
 
