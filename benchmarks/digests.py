@@ -74,7 +74,7 @@ LEFT_OUT = (
     "commits (after the word), Python's and packages' versions, durations in seconds, numbers of objects (0x...)",
     "of notebooks: sources, errors and progress (stderr) and pictures; what cells print and show is compared",
     "PDF and PNG of figures (their CSV and JSON are compared), HTML of notebooks, the page index.html",
-    "times.jsonl, which is measured",
+    "times.log, which is measured",
     "readings/, which LIGHT keeps by a hash of its code, and the bytes of call stores (their keys are compared)",
     "more than two sub-plans of 10M, 500K and 1M, retrievers that have to be downloaded, the variant released",
 )

@@ -56,7 +56,7 @@ class Stopwatch:
 
 def read_timings(folder: Path, key: str) -> list[Timing]:
     """Read what was measured of an arm whose answers rest on `key`; nothing where that is lost or damaged."""
-    path = folder / f"{TIMES}.jsonl"
+    path = folder / f"{TIMES}.log"
     try:
         return [row for row in read_records(path, Timing) if row.key == key] if path.exists() else []
     except UserError:
