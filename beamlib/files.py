@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import lru_cache
@@ -312,6 +312,9 @@ def read_jsonl(path: Path) -> list[Any]:
     return rows
 
 
+_MERGE = "tag:yaml.org,2002:merge"
+
+
 class _StrictLoader(yaml.SafeLoader):
     """Refuse a repeated key, where PyYAML silently keeps the last value, and more nodes than anybody writes.
 
@@ -344,11 +347,13 @@ class _StrictLoader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        if len(mapping) != len(node.value):
-            keys = [self.construct_object(key) for key, _ in node.value]
+        # Before what is merged (<<) joins them, which keys may override.
+        keys = [self.construct_object(key) if key.tag != _MERGE else "<<" for key, _ in node.value]
+        hashable = [key for key in keys if isinstance(key, Hashable)]
+        if len(set(hashable)) < len(hashable):
             again = next(place for place, key in enumerate(keys) if key in keys[:place])
             raise yaml.constructor.ConstructorError(None, None, "a key occurs twice", node.value[again][0].start_mark)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
@@ -387,6 +392,8 @@ def parse_yaml(text: str, path: Path) -> Any:
         raise UserError(f"{path}: not valid YAML ({place}{problem}); correct it.") from None
     except (ValueError, RecursionError) as error:  # an impossible date
         raise UserError(f"{path}: holds a value that cannot be read ({str(error)[:80]}); correct it.") from None
+    except (KeyError, AttributeError):  # of PyYAML: !!bool and !!timestamp before what is none
+        raise UserError(f"{path}: holds a value that is not what its tag (!!) says; correct it.") from None
 
 
 _parse_cached = lru_cache(maxsize=64)(parse_yaml)  # a models file takes a tenth of a second

@@ -135,7 +135,6 @@ class RunParameters(BaseModel):
 
     @property
     def own_memories(self) -> tuple[str, ...]:
-        """The memories of `own_memory`, one by one."""
         return listed_memories(self.own_memory)
 
     @property
@@ -151,7 +150,7 @@ class RunParameters(BaseModel):
     def treatment(self) -> Treatment:
         """The data treatment, as the loader takes it."""
         markers = self.chat.strip_markers and "keep_markers" not in self.flags
-        return Treatment(self.chat.chat_variant, markers, self.chat.errata)
+        return Treatment(self.chat.chat_variant, markers, self.chat.errata, self.chat.per_ability)
 
     @property
     def generated(self) -> Path:

@@ -14,12 +14,11 @@ from typing import Any, Self
 from pydantic import PrivateAttr
 
 from beamlib.errors import UserError
-from beamlib.files import inside, read_json, write_json
+from beamlib.files import inside
 from beamlib.llm.endpoints import EMBEDDING, MODELS, RERANKER, Endpoint, ModelsFile, load_models
 from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.llm.prompts import Prompts
-from beamlib.memory.declared import memories, memory_kind, named_memories
-from beamlib.memory.outside import only_named
+from beamlib.memory.declared import memories
 from beamlib.params import FIELDS, OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import ROOT, from_root
 from beamlib.plugins import plugins
@@ -35,9 +34,6 @@ TRIALS = "trials"
 
 PARAMETERS = "parameters.json"
 """The file of a tier with the parameters of its run, without what another machine lacks."""
-MODELS_PARAMETER, PROMPTS = "models", "prompts"
-ELSEWHERE = {"memorycode": "", "meme": "", "paper": "v2"}  # no answer that is published here rests on it
-NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
 
 _REPLY_IN_RESERVE = 1_024
 _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
@@ -49,8 +45,8 @@ _READ = frozenset({"models", "prompts", "backbone", "output_tokens", "preset", "
 _NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "paper", "workers", "memorycode", "meme", *OF_GENERATION})
 _HAVE_OPTIONS = frozenset(
     {
-        "size", "preset", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost",
-        "prompts",
+        "size", "preset", "data", "run", "conversations", "per_ability", "own_memory", "models", "backbone", "calls",
+        "confirm_cost", "prompts",
     }
 )  # fmt: skip
 
@@ -173,7 +169,6 @@ class Run(RunParameters):
 
     @property
     def folder(self) -> Path:
-        """The run folder."""
         return Path(self.run)
 
     @property
@@ -231,6 +226,7 @@ class Run(RunParameters):
             "--data": from_root(given.data), "--sizes": given.size.lower(), "--name": self.folder.name,
             "--models": given.models, "--backbones": given.backbone, "--prompts": given.prompts,
             "--memory": given.own_memory, "--conversations": given.conversations or "",
+            "--per-ability": given.chat.per_ability or "",
             "--preset": given.preset if given.preset != "default" else "",
         }  # fmt: skip
         names = sorted(FIELDS.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON)
@@ -269,40 +265,3 @@ def windows(parameters: RunParameters, endpoints: Mapping[str, Endpoint]) -> dic
         room = max(_LEAST_WINDOW, min(rooms))
         tokens[name] = min(wanted or room, room)
     return tokens
-
-
-def kept_values(path: Path) -> dict[str, Any] | None:
-    """Return a run's parameters; None if the file holds no JSON object."""
-    kept = read_json(path)
-    return kept if isinstance(kept, dict) else None
-
-
-def keep_files(run: Run, folder: Path) -> None:
-    """Write the models file and the overriding prompts that a run has read into `folder`."""
-    run.prompt_files.save_overrides(folder / PROMPTS)
-    if run.models_file:
-        run.models_file.save(folder)
-
-
-def kept_files(run: Run, folder: Path) -> dict[str, str]:
-    """The paths of the kept files in `folder`, as parameters: those of the user may have changed since."""
-    return {name: str(folder / kept) for name, kept in ((MODELS_PARAMETER, MODELS), (PROMPTS, PROMPTS))
-            if run[name] and (folder / kept).exists()}  # fmt: skip
-
-
-def keep_settings(run: Run) -> None:
-    """Write what a replay needs beside the arms of a tier: parameters, models file (if any) and overridden prompts.
-
-    Paths become names inside that folder, the data folder is left out: on another machine it lies elsewhere.
-    """
-    keep_files(run, run.path())
-    by_name = {"own_memory"} if only_named(run.own_memory) else set()
-    changes: dict[str, Any] = {name: value for name, value in NOBODY_ELSES.items() if name not in by_name}
-    changes |= {
-        MODELS_PARAMETER: MODELS if run.models_file else "", PROMPTS: PROMPTS if run.prompt_files.overridden else "",
-    }  # fmt: skip
-    # A setting of a memory that is taken by name is unknown where that memory is not; its usual value says nothing.
-    by_memory = {name for memory in named_memories() for name in memory_kind(memory).own_settings.model_fields}
-    flat = {name: value for name, value in run.flat().items() if name not in by_memory or value != FIELDS[name].default}
-    flat |= changes
-    write_json(run.path(PARAMETERS), {name: value for name, value in flat.items() if name not in ELSEWHERE})

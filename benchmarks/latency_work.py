@@ -123,7 +123,7 @@ def _model(role: str, loaded: Loaded, base_url: str, lanes: int, store: CallStor
     endpoint = Endpoint(model="scripted", base_url=base_url, context_window=131_072, concurrency=lanes)
     return RetryingModel(
         StoredModel(
-            EndpointModel(role, endpoint, max_concurrency=lanes),
+            EndpointModel(role, endpoint),
             store,
             "record",
             role=role,

@@ -47,6 +47,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 LONG = (
+    "test_nemesis.py",
     "test_command_line.py",
     "test_publish.py",
     "test_model_runs.py",

@@ -32,6 +32,8 @@ from beamlib.llm.admission import (
     admission_calls,
     learnt_marks,
     measured_speed,
+    read_reply,
+    without_thoughts,
 )
 from beamlib.llm.call_store import CallStore, StoredCall, call_key
 from beamlib.llm.client import EndpointModel
@@ -42,7 +44,6 @@ from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, at
 from beamlib.llm.prompts import Prompts, prompts_in_force
 from beamlib.llm.retrying import read_decision
 from beamlib.llm.stored_model import Mode, StoredModel
-from beamlib.llm.thoughts import clean_reply
 from beamlib.run import Run
 from beamlib.scoring.judge_exam import JudgeExam, known_verdicts
 from beamlib.scoring.replies import read_score
@@ -324,12 +325,15 @@ class Admission:
             role=role, conversation=ADMISSION, command=candidates.command,
         )  # fmt: skip
         sent = iter(attempt_all(model, [question.prompt for question in missing]))
+        marks = learnt_marks([*candidates.stored.values(), *store.calls()], candidates.endpoints[role])
         replies = []
         for key in keys:
             call = candidates.stored.get(key)
-            replies.append(_completion(call) if call else next(sent))
-        marks = learnt_marks([*candidates.stored.values(), *store.calls()], candidates.endpoints[role])
-        return [_cleaned(reply, marks) if role != EMBEDDING else reply for reply in replies]
+            reply = read_reply(call, marks) if call else next(sent)
+            if isinstance(reply, Completion) and role != EMBEDDING:
+                reply = without_thoughts(reply, marks)
+            replies.append(reply)
+        return replies
 
     def _examine(self, replies: Sequence[Completion | ModelError]) -> None:
         candidates = self.candidates
@@ -458,24 +462,6 @@ def _ends_known(reply: str) -> str:
     if beginning:
         return "both ends" if end else "its beginning alone"
     return "its end alone" if end else "neither end"
-
-
-def _completion(call: StoredCall) -> Completion | ModelError:
-    try:
-        return call.completion()
-    except ModelError as error:
-        return error
-
-
-def _cleaned(reply: Completion | ModelError, marks: Sequence[tuple[str, str]]) -> Completion | ModelError:
-    """Remove the thoughts of a reply; one without text is no answer."""
-    if isinstance(reply, ModelError):
-        return reply
-    try:
-        text = clean_reply(reply.text, marks).text
-    except ModelError as error:
-        return error
-    return replace(reply, text=text) if text.strip() else ModelError("gave a reply without text", Outcome.EMPTY)
 
 
 def tuned_endpoints(

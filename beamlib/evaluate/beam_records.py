@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,8 +25,8 @@ from beamlib.evaluate.records import (
     read_records,
     read_task_manifest,
 )
-from beamlib.files import read_json, read_jsonl, read_text, sha256, sha256_of_file, to_json, write_json
-from beamlib.llm.exchange import Basis, unverified
+from beamlib.files import read_json, read_jsonl, read_text, sha256, sha256_of_file, write_json
+from beamlib.llm.exchange import Basis
 from beamlib.memory.declared import memories
 from beamlib.params import FIELDS
 from beamlib.run import Run
@@ -149,11 +149,6 @@ def read_details(folder: Path, imported: Imported) -> dict[str, ImportedQuestion
     return {question.probe_id: question for question in questions}
 
 
-def question_set(probes: list[str]) -> str:
-    """The hash of an imported conversation's questions: their ids, as their rubrics are not at hand."""
-    return sha256(to_json(["imported", *probes]))
-
-
 FOLDER = "local folder in the released layout"
 
 
@@ -272,37 +267,6 @@ def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
     return {name: manifest.settings.get(name, default) for name, default in defaults.items()}
 
 
-def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, str]) -> Manifest:
-    """The manifest of a part of a run: the hashes cover only the conversations named. `left_out` is the part's own."""
-    kept = {key: record for key, record in manifest.conversations.items() if key in ids}
-    sums = {ANSWERS: manifest.answers_sha256, JUDGEMENTS: manifest.judgements_sha256}
-    return Manifest.over(dict(manifest), kept, left_out, sums)
-
-
-def differing_claim(published: Manifest, again: Manifest) -> str:
-    """The first field of a published manifest that its replay contradicts, with both values; empty if none does.
-
-    Compared is every field that is marked as computed; `calls verify` lists the others.
-    """
-
-    def identity(record: ConversationRecord) -> tuple[object, ...]:
-        # A released conversation may come from a folder or from parquet files.
-        released = record.origin in (FOLDER, REVISION) and set(record.files.values()) == {"released"}
-        return record.variant, record.sha256, record.questions_sha256, released or (record.origin, record.files)
-
-    for name in Manifest.model_fields.keys() - {*unverified(Manifest), "conversations", "data_revision", "claimed"}:
-        stated, replayed = getattr(published, name), getattr(again, name)
-        if stated != replayed:
-            return f"field '{name}' is {stated!r:.200}, and its replay gives {replayed!r:.200}"
-    for key, record in published.conversations.items():
-        here = again.conversations[key]
-        if identity(record) != identity(here):
-            return f"field 'conversations' says of {key} {record!r:.300}, and here it is {here!r:.300}"
-    if published.data_revision != data_revision(published.conversations):
-        return f"field 'data_revision' is {published.data_revision!r:.200}, which its conversations do not say"
-    return ""
-
-
 def _listed(folder: Path) -> dict[str, str]:
     """The manifests of an arm's run that came from an archive, and the hashes of their files."""
     place = folder.absolute().parent.parent / FROM_ARCHIVE
@@ -373,6 +337,7 @@ class Evaluation:
         loaded: The conversations with their questions and gold.
         truncation: Where the reader's endpoint seems to have cut long requests without a word; empty if it does not.
         answerers: Which other models and fingerprints the replies of each role name; empty if they name none.
+        exam: How the judge did in the admission's exam; empty if there was none.
     """
 
     run: Run
@@ -383,6 +348,7 @@ class Evaluation:
     loaded: Mapping[str, Loaded]
     truncation: str = ""
     answerers: str = ""
+    exam: str = ""
 
 
 def left_out(run: Run) -> dict[str, str]:

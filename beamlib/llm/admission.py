@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from statistics import fmean, median
 
 from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.model import Completion, ModelError, Outcome
 from beamlib.llm.retrying import is_truncated
-from beamlib.llm.thoughts import LearntMark
+from beamlib.llm.thoughts import LearntMark, clean_reply
 
 ADMISSION = "admission"
 """The name of the store beside those of conversations, and what its calls are of."""
@@ -36,9 +37,9 @@ _LEAST_THOUGHT = 3
 
 
 def admission_calls(root: Path) -> list[StoredCall]:
-    """Return the stored calls of the admissions in the folders of `root`; none where there was no admission."""
+    """Return the stored calls of the admissions in `root` and its folders; none where there was no admission."""
     calls: list[StoredCall] = []
-    for path in sorted(root.glob(f"*/{ADMISSION}.sqlite")):
+    for path in sorted([*root.glob(f"{ADMISSION}.sqlite"), *root.glob(f"*/{ADMISSION}.sqlite")]):
         with CallStore(path, read_only=True) as store:
             calls += store.calls()
     return calls
@@ -91,6 +92,23 @@ def measured_speed(calls: Sequence[StoredCall], endpoint: Endpoint) -> Speed:
         reads_per_second=max(long) if long else None,
         texts_per_second=1 / fmean(texts) if texts else None,
     )
+
+
+def read_reply(call: StoredCall, marks: Sequence[LearntMark]) -> Completion | ModelError:
+    """Return a stored reply without thoughts, or the error that the call ended with."""
+    try:
+        return without_thoughts(call.completion(), marks)
+    except ModelError as error:
+        return error
+
+
+def without_thoughts(reply: Completion, marks: Sequence[LearntMark]) -> Completion | ModelError:
+    """Remove the thoughts of a reply; one without text is no answer."""
+    try:
+        text = clean_reply(reply.text, marks).text
+    except ModelError as error:
+        return error
+    return replace(reply, text=text) if text.strip() else ModelError("gave a reply without text", Outcome.EMPTY)
 
 
 def learnt_marks(calls: Sequence[StoredCall], endpoint: Endpoint) -> tuple[LearntMark, ...]:

@@ -1,7 +1,7 @@
 """What crosses a boundary: a request and what came back, how it can fail, and who vouches for each of its values.
 
-The boundaries are an endpoint (`StoredCall`), the loopback endpoint of a memory (stored the same way), a memory's
-process (`beam_memories.memory_process`) and a worker's journal (lines of `StoredCall`).
+The boundaries are an endpoint (`StoredCall`), the loopback endpoint of a memory (stored the same way) and a memory's
+process (`beam_memories.memory_process`).
 """
 
 from __future__ import annotations
@@ -146,7 +146,6 @@ class Exchange(BaseModel):
 
     @property
     def usage(self) -> Usage:
-        """The tokens of the exchange."""
         return Usage(self.input_tokens, self.output_tokens, self.cached_tokens, self.estimated)
 
     def received(self) -> str:

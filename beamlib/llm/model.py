@@ -10,7 +10,8 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Protocol, TypeVar
@@ -20,8 +21,8 @@ from beamlib.llm.prompts import ChatTurn, render
 
 __all__ = [
     "OFFLINE_NAME", "REFUSALS", "SHUTDOWN_SECONDS", "TRANSIENT", "Completion", "Model", "ModelError", "ModelRoles",
-    "Outcome", "Prompt", "ToolDefinition", "Usage", "attempt_all", "complete_all", "drain", "gather_all", "nap", "run",
-    "stop", "stop_if", "stopping", "track",
+    "Outcome", "Prompt", "ToolDefinition", "Usage", "attempt_all", "complete_all", "drain", "gather_all", "nap",
+    "no_new_calls", "run", "stop", "stopping", "track",
 ]  # fmt: skip
 
 _Value = TypeVar("_Value")
@@ -140,7 +141,6 @@ SHUTDOWN_SECONDS = 25.0
 
 _pending: set[asyncio.Task[Any]] = set()
 _stopping = threading.Event()
-_stop_checks: list[Callable[[], bool]] = []
 _deadline = math.inf
 _loop_lock = threading.Lock()
 
@@ -173,12 +173,18 @@ def stop() -> None:
 
 def stopping() -> bool:
     """Whether no new call may start."""
-    return _stopping.is_set() or any(check() for check in _stop_checks)
+    return _stopping.is_set()
 
 
-def stop_if(check: Callable[[], bool]) -> None:
-    """Start no more calls as soon as `check` returns True. It is called before each call."""
-    _stop_checks[:] = [check]
+@contextmanager
+def no_new_calls() -> Iterator[None]:
+    """Start no call within the block; whoever asks for one gets a `UserError`."""
+    _stopping.set()
+    try:
+        yield
+    finally:
+        if _deadline == math.inf:  # a notebook's cell was interrupted or failed, and the next one may call
+            _stopping.clear()
 
 
 async def nap(seconds: float) -> None:
@@ -198,12 +204,8 @@ def drain() -> None:
         if tasks := list(_pending):
             await asyncio.wait(tasks, timeout=timeout)
 
-    _stopping.set()
-    try:
+    with no_new_calls():
         asyncio.run_coroutine_threadsafe(wait(), _loop()).result()
-    finally:
-        if _deadline == math.inf:  # a notebook's cell was interrupted, and the next one may call
-            _stopping.clear()
 
 
 def run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:

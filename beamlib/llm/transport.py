@@ -14,6 +14,7 @@ import ssl
 import zlib
 from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -119,20 +120,6 @@ def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:
 
     secure = urlsplit(base_url).scheme == "https"
 
-    def refuse_early_reply() -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-        """Watch one request: what came before any of it was sent is no answer to it."""
-        streams: list[Any] = []
-
-        async def watch(event: str, facts: Mapping[str, Any]) -> None:
-            if event == "connection.connect_tcp.complete":
-                streams.append(facts["return_value"])
-            elif event == "http11.send_request_headers.started":
-                await asyncio.sleep(_EARLY_SECONDS)
-                if streams[-1].get_extra_info("is_readable"):
-                    raise httpx2.RemoteProtocolError("it answered before the request was sent")
-
-        return watch
-
     @cache
     def verified(http2: bool) -> ssl.SSLContext | bool:  # a context for each: the protocols offered are kept in it
         return httpx2.create_ssl_context() if secure else False
@@ -157,9 +144,8 @@ def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:
             self.known: asyncio.Future[None] | None = None
 
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            if not secure:  # over TLS a socket is readable for tickets of sessions, too
-                request.extensions["trace"] = refuse_early_reply()
-                return await read_response(request, await self.single.handle_async_request(request))
+            if not secure:
+                return await self.send(request, self.single)
             learns = self.known is None or (self.known.done() and self.known.exception() is not None)
             if learns or self.known is None:
                 self.known = asyncio.get_running_loop().create_future()
@@ -167,12 +153,11 @@ def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:
             chosen = self.shared_connection(size)
             self.sending[chosen] += size
             try:
-                if self.known.done():
-                    return await self.send(request, chosen)
-                if learns or self.sending[chosen] == size:
-                    return await self.learn(request, chosen, self.known)
-                await asyncio.shield(self.known)
-                return await self.send(request, chosen)
+                if not self.known.done():
+                    if learns or self.sending[chosen] == size:
+                        return await self.learn(request, chosen, self.known)
+                    await asyncio.shield(self.known)
+                return await self.send(request, chosen if self.http2 else self.single)
             finally:
                 self.sending[chosen] -= size
 
@@ -184,32 +169,48 @@ def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:
                 self.shared.append(chosen := connections(http2=True))
             return chosen or min(self.shared, key=self.sending.__getitem__)
 
-        async def send(self, request: httpx2.Request, shared: httpx2.AsyncHTTPTransport) -> httpx2.Response:
-            connection = shared if self.http2 else self.single
+        async def send(
+            self, request: httpx2.Request, connection: httpx2.AsyncHTTPTransport, *, learns: bool = False
+        ) -> httpx2.Response:
+            if learns or not self.http2:
+                request.extensions["trace"] = self.watch()
             return await read_response(request, await connection.handle_async_request(request))
 
         async def learn(
-            self, request: httpx2.Request, shared: httpx2.AsyncHTTPTransport, known: asyncio.Future[None]
+            self, request: httpx2.Request, connection: httpx2.AsyncHTTPTransport, known: asyncio.Future[None]
         ) -> httpx2.Response:
             """Send a first request; those that wait for it fail as it does where there is no connection."""
-
-            async def watch(event: str, facts: Mapping[str, Any]) -> None:
-                # A proxy may have a TLS of its own.
-                if event.endswith("start_tls.complete") and (proxy is None) == event.startswith("connection."):
-                    tls = facts["return_value"].get_extra_info("ssl_object")
-                    self.http2 = tls.selected_alpn_protocol() == "h2"
-                    if not known.done():
-                        known.set_result(None)
-
-            request.extensions["trace"] = watch
             try:
-                return await read_response(request, await shared.handle_async_request(request))
+                return await self.send(request, connection, learns=True)
             except BaseException as error:
                 if not known.done():
                     cause = error if isinstance(error, httpx2.TransportError) else httpx2.ConnectTimeout("timed out")
                     known.set_exception(cause)
                     known.exception()  # nobody may wait
                 raise
+
+        def watch(self) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+            """Follow one request: learn the protocol, and refuse what comes before it was sent as an answer to it."""
+            streams: list[Any] = []
+
+            async def follow(event: str, facts: Mapping[str, Any]) -> None:
+                if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+                    streams.append(facts["return_value"])
+                    # A proxy may have a TLS of its own.
+                    if event.endswith("start_tls.complete") and (proxy is None) == event.startswith("connection."):
+                        self.http2 = streams[-1].get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
+                        if self.known is not None and not self.known.done():
+                            self.known.set_result(None)
+                elif event == "http11.send_request_headers.started" and streams:
+                    # Readable is not enough: over TLS it may be a ticket of the session.
+                    early = b""
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_EARLY_SECONDS):
+                            early = await streams[-1].read(1)
+                    if early:
+                        raise httpx2.RemoteProtocolError("it answered before the request was sent")
+
+            return follow
 
         async def aclose(self) -> None:
             for connection in (self.single, *self.shared):

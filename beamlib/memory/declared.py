@@ -263,7 +263,7 @@ def young_settings() -> frozenset[str]:
     """Return the settings that records leave out where they have their usual value."""
     sections = memory_sections().values()
     young = (name for section in sections for name in section.model_fields.keys() - set(section.always_recorded))
-    return frozenset((*young, "faiss_index"))
+    return frozenset((*young, "faiss_index", "per_ability"))
 
 
 @cache

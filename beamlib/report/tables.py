@@ -6,6 +6,7 @@ cannot be compared share a table only on request, and a note then says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -153,9 +154,7 @@ def _cell(row: _Row | None, most: Any = 0, *, intervals: bool = True) -> str:
     return f"{shown} {PARTIAL}" if row.get("unscored", 0) > 0 else shown
 
 
-def with_interval(
-    mean: str, low: float, high: float, conversations: int | None, *, equal: bool = False, form: str = ".2f"
-) -> str:
+def with_interval(mean: str, low: float, high: float, conversations: int | None, *, equal: bool = False) -> str:
     """Format "0.412 [0.38, 0.45]", "0.412 (n = 1)" for one conversation, or the mean alone without an interval.
 
     `equal`: all conversations have this value, which shows no spread: "0.100 (equal in all 5)".
@@ -164,7 +163,14 @@ def with_interval(
         return f"{mean} (n = 1)"
     if equal:
         return f"{mean} (equal in all {conversations})"
-    return mean if pd.isna(low) or pd.isna(high) else f"{mean} [{low:{form}}, {high:{form}}]"
+    return mean if pd.isna(low) or pd.isna(high) else f"{mean} [{low:.2f}, {high:.2f}]"
+
+
+def ends_text(low: float, high: float, n: int, form: str = ".2f") -> str:
+    """Format the interval of a paired difference: "[-0.031, 0.002]", "(equal in all 5)", or nothing for n < 2."""
+    if n < 2:
+        return ""
+    return f"(equal in all {n})" if math.isnan(low) else f"[{low:{form}}, {high:{form}}]"
 
 
 def _numbers(row: _Row | None) -> list[str]:

@@ -43,7 +43,7 @@ def average_recall(
         UserError: An arm, a retriever or a budget was not measured.
     """
     measurements = list(measurements)
-    ranked = {name for one in measurements for question in one.questions for name in question.ranks}
+    ranked = {name for each in measurements for question in each.questions for name in question.ranks}
     known = list(dict.fromkeys((*RETRIEVERS, *sorted(name.partition(" ")[2] for name in ranked))))
     check_choices("arm", arms, (*ARMS, BEST))
     check_choices("retriever", retrievers, known)

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from beamlib.data.gold import Ability, Gold
 from beamlib.errors import UserError
-from beamlib.files import to_json, write_bytes
 from beamlib.scoring.scores import SCORE_COLUMNS
 
 if TYPE_CHECKING:
@@ -205,12 +204,6 @@ def check_choices(option: str, names: Sequence[str], known: Sequence[str]) -> No
             raise UserError(f"--{option} names {name!r}, which does not exist; choose from {', '.join(known)}.")
     if not names:
         raise UserError(f"--{option} is empty; choose from {', '.join(known)}.")
-
-
-def write_measurements(path: Path, header: FileHeader, measurements: Iterable[Measurement]) -> Path:
-    """Write measurements as JSON lines in xz, the header first."""
-    lines = "".join(f"{to_json(record.model_dump(mode='json'))}\n" for record in (header, *measurements))
-    return write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 def read_measurements(path: Path = SHIPPED_FILE) -> tuple[FileHeader, list[Measurement]]:

@@ -50,7 +50,6 @@ class GenerationConfig:
     `calls`, `confirmed` and `command` are as in `StoredModel`. `output_tokens`, for the asker `question_output_tokens`,
     limits replies if the models file sets no limit; 0 is none. With `admission` the authors answer known questions
     first, stored below `folder`, that of all conversations; `tuned` are the endpoints as they were measured.
-    `processes` share concurrency and `run_id`.
     """
 
     models: ModelsFile | None = None
@@ -63,7 +62,6 @@ class GenerationConfig:
     admission: bool = False
     folder: Path | None = None
     tuned: Mapping[Author, Endpoint] = field(default_factory=dict)
-    processes: int = 1
     run_id: str = THIS_RUN
 
     def endpoint(self, role: Author) -> Endpoint:
@@ -168,11 +166,10 @@ def open_roles(
         models: dict[Author, Model] = {}
         for role in roles:
             endpoint = config.endpoint(role)
-            max_concurrency = max(1, endpoint.concurrency // config.processes)
             marks = learnt_marks(known, endpoint)
             models[role] = RetryingModel(
                 StoredModel(
-                    EndpointModel(role, endpoint, prompts=config.prompts, max_concurrency=max_concurrency),
+                    EndpointModel(role, endpoint, prompts=config.prompts),
                     calls,
                     config.calls,
                     role=role,

@@ -14,11 +14,12 @@ from beamlib.errors import UserError
 from beamlib.report.footer import footer
 from beamlib.report.long_frame import ability_label
 from beamlib.report.table import Table
-from beamlib.report.tables import NOTHING
+from beamlib.report.tables import NOTHING, ends_text
+from beamlib.scoring.intervals import holm
 from beamlib.scoring.scores import AVERAGE, score_run
 
 _PLAIN = ["first", "second", "size", "ability", "difference", "low", "high", "p", "conversations", "unscored"]
-_INTERVAL = "95 % t-interval of the paired differences over conversations, p by the sign-flip test"
+_INTERVAL = "95 % t-interval of the paired differences over conversations, p by the sign-flip test, Holm over all rows"
 
 
 def compare_runs(first: Path, second: Path, protocol: str = "paper") -> Table:
@@ -38,22 +39,21 @@ def compare_runs(first: Path, second: Path, protocol: str = "paper") -> Table:
         raise UserError(f"{first} and {second} have no arm with a question in common; compare runs over the same data.")
     frame = pd.DataFrame([row for pair in pairs for row in _rows(*pair, protocol)], columns=_PLAIN)
     names = [a if a == b else f"{a} – {b}" for a, b in zip(frame["first"], frame["second"], strict=True)]
-    numbers = {name: [printed(value, 3) or NOTHING for value in frame[name]] for name in ("difference", "p")}
-    ends = [(printed(low, 3), printed(high, 3)) for low, high in zip(frame["low"], frame["high"], strict=True)]
+    frame.insert(8, "p_holm", holm(frame["p"].tolist()))
+    numbers = {name: [printed(value, 3) or NOTHING for value in frame[name]] for name in ("difference", "p", "p_holm")}
+    ends = zip(frame["low"], frame["high"], frame["conversations"], strict=True)
     cells = pd.DataFrame({
         "arm": names,
         "size": frame["size"],
         "ability": [ability_label(ability) for ability in frame["ability"]],
         "difference": numbers["difference"],
-        "95 % interval": [
-            f"[{low}, {high}]" if low and high else f"equal in all {n}" if n > 1 else NOTHING
-            for (low, high), n in zip(ends, frame["conversations"], strict=True)
-        ],
+        "95 % interval": [ends_text(low, high, n, ".3f") or NOTHING for low, high, n in ends],
         "p": numbers["p"],
+        "p (Holm)": numbers["p_holm"],
         "n": frame["conversations"].astype(str),
         "unscored": frame["unscored"].astype(str),
     })  # fmt: skip
-    manifests = [dict(arm.manifest) for pair in pairs for arm in pair if arm.manifest]
+    manifests = [arm.manifest.model_dump(mode="json") for pair in pairs for arm in pair if arm.manifest]
     basis = footer(
         manifests,
         protocol=protocol,

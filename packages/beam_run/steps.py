@@ -30,9 +30,11 @@ from beamlib.commands.admission import admit_and_tune
 from beamlib.commands.cost_table import costs_in_words
 from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
+from beamlib.data.conversations import slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import configuration_of_run
 from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.kept_settings import keep_settings, kept_files
 from beamlib.evaluate.run import evaluation_of
 from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import refuse_unscored
@@ -43,7 +45,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
-from beamlib.run import PUBLISHED, Run, keep_settings, kept_files
+from beamlib.run import PUBLISHED, Run
 from beamlib.scoring.scores import score_run, unscored_reasons
 from beamlib.text import count
 
@@ -99,6 +101,8 @@ def _to_do(job: MainJob, planned: RunPlan) -> Iterator[str]:
         counted = count(min(available, job.conversations or available), "conversation")
         roles = run.endpoints
         by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
+        asked = slice_in_words(run.chat.per_ability)
+        counted += f", questions: {asked}" if asked else ""
         yield f"{run.label}: {counted}, all memories answer and are judged ({by})"
     yield from (suite.announcement for suite in planned.suites[1:])
     others = ", ".join(suite.title for suite in planned.suites[1:])

@@ -17,11 +17,12 @@ from beamlib.commands.admission import admit, known_questions
 from beamlib.commands.estimate import estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.admission import WORDS, admission_calls, learn_mark
 from beamlib.llm.thoughts import clean_reply
 from beamlib.params import load_parameters
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from scripted_server import Answer, ScriptedServer, body_text, completion, error_body, exam_verdict
 from steady_replies import one_endpoint, steady_reply
 

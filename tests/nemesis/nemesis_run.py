@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 
 from beam_run.cluster import use_cluster
@@ -20,7 +21,9 @@ from beamlib.errors import UserError
 from beamlib.evaluate import jobs
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.run import evaluate
+from beamlib.llm.prompts import Prompts
 from beamlib.params import load_parameters
+from beamlib.retrieval.encoder import embedded_encoder
 
 
 def work() -> int:
@@ -29,7 +32,7 @@ def work() -> int:
     chosen = load_parameters(Path(__file__).parents[2] / "params/100k.yaml", **parameters)
     own = [arm for arm in experiments(chosen)["main"] if arm.memory == "own"]
     try:
-        evaluate(chosen, [Arm(memory="none"), *own], quiet=True)
+        evaluate(chosen, own if sys.argv[2] == "forks" else [Arm(memory="none"), *own], quiet=True)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return 2
@@ -37,7 +40,7 @@ def work() -> int:
 
 
 def _fork(environment: dict[str, str]) -> int:
-    """Evaluate in a fork, for thirty seconds at most."""
+    """Evaluate in a fork, for a minute at most."""
     child = os.fork()
     if not child:
         code = 1
@@ -56,8 +59,10 @@ def serve_forks() -> None:
     from fixtures_workers import Here
 
     jobs.process_pool = lambda _: nullcontext(Here())  # type: ignore[assignment]
-    import openai  # noqa: F401  # what a process loads once
-
+    for name in ("openai", "anyio._backends._asyncio", "beam_memories.loopback", "beam_memories.own_memory"):
+        import_module(name)  # what a process loads once
+    embedded_encoder()
+    Prompts.read()
     print("ready", flush=True)
     for line in sys.stdin:
         print(_fork(json.loads(line)), flush=True)

@@ -1,6 +1,7 @@
 """A run that is killed, stopped, lied to and cut off its power ends as an undisturbed one does, and pays nothing twice.
 
 Seeded: `./run_tests.sh --slow tests/nemesis --nemesis-seed 7 --nemesis-seconds 600`. A seed that fails becomes a test.
+It stands in the place of `benchmarks/attack.py`, which disturbed runs of earlier versions.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from scripted_server import Faults, ScriptedServer
 
 TROUBLE = Faults(delay=0.2, surplus=0.1, drop=0.04, delay_seconds=0.2)
 CUTS = 30
+FEW = ("abstention", "event_ordering")
+"""Abilities that a run in a fork has a question of."""
 HERE = Path(__file__).parent
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
@@ -41,6 +44,10 @@ class Place:
             shutil.copytree(repo_root / "beamlib/data/example/100K/1", folder / f"data/100K/{copy}")
             for path in (folder / f"data/100K/{copy}").rglob("*.json"):
                 path.write_text(path.read_text().replace(" the ", f" the{copy} ").replace("?", f" of {copy}?"))
+        shutil.copytree(folder / "data/100K/1", folder / "few/100K/1")
+        questions = folder / "few/100K/1/probing_questions/probing_questions.json"
+        few = {ability: probes[:1] for ability, probes in json.loads(questions.read_text()).items() if ability in FEW}
+        questions.write_text(json.dumps(few))
         endpoint = {"model": "m", "base_url": server.base_url, "context_window": 131_072, "concurrency": 4}
         roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint | {"patience": 9.0})
         (folder / "models.yaml").write_text(yaml.safe_dump({"readers": {"one": roles["judge"]}, **roles}))
@@ -48,8 +55,8 @@ class Place:
     def command(self, cluster: str) -> list[str]:
         """The command of a run by two workers, by a cluster, or in forks by one."""
         parameters = {
-            "data": str(self.folder / "data"), "run": str(self.run), "models": str(self.folder / "models.yaml"),
-            "workers": 1 if cluster == "forks" else 2, "confirm_cost": True,
+            "data": str(self.folder / ("few" if cluster == "forks" else "data")), "run": str(self.run),
+            "models": str(self.folder / "models.yaml"), "workers": 1 if cluster == "forks" else 2, "confirm_cost": True,
             "own_memory": f"process:own:{sys.executable} {HERE / 'nemesis_memory.py'}",
         }  # fmt: skip
         path = self.folder / "parameters.json"
@@ -83,7 +90,8 @@ class Place:
 
     def output(self) -> str:
         """The end of what runs have printed."""
-        return (self.folder / "output.txt").read_text()[-2_000:]
+        lines = (self.folder / "output.txt").read_text(errors="replace").splitlines()
+        return "\n".join([line for line in lines if "NONCE of nobody" not in line][-30:])
 
 
 class Campaign:
@@ -259,19 +267,16 @@ def test_disturbed_runs_end_as_an_undisturbed_one(cluster: str, place: Place, se
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 @linux
-@pytest.mark.parametrize("writes", [1, 10**9], ids=["once", "for good"])
-def test_a_disk_that_is_full_at_each_write_in_turn(writes: int, place: Place, seed: int, seconds: float) -> None:
+def test_a_disk_that_is_full_at_each_write_in_turn(place: Place, seed: int) -> None:
     """Each write of a run fails, or it and all that follow: the run says so or goes on, and a later one ends well."""
     with forks(place) as run:
         history = place.anew(Faults())
         assert run(**place.layer(full=10**9)) == 0, place.output()
         history.check()
         expected, count = history.records(), (place.folder / "count").stat().st_size
-        order, began = random.Random(seed).sample(range(1, count + 1), count), time.monotonic()
-        for done, first in enumerate(order):
-            if time.monotonic() > began + seconds:
-                print(f"nemesis: seed {seed}, {done} of {count} writes")
-                break
+        assert len(expected) == 3
+        for first in range(1, count + 1):
+            writes = (1, 10**9)[(first + seed) % 2]
             history = place.anew(Faults())
             history.events.append(f"disk full at write {first} of {count} for {writes}")
             code = run(**place.layer(full=first, full_for=writes))
@@ -290,6 +295,7 @@ def test_a_power_cut_at_thirty_instants_of_a_run(place: Place, seed: int) -> Non
         history = place.anew(Faults())
         assert run() == 0, place.output()
         expected = history.records()
+        assert len(expected) == 3
         for _cut in range(CUTS):
             history, disk = place.anew(Faults()), Disk(place.run)
             assert run(**place.layer(log=place.folder / "log")) == 0, place.output()

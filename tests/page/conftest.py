@@ -11,9 +11,10 @@ import pytest
 from beam_page.building import write_page
 from beam_page.run_folder import read_run
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from browser_driver import BROWSERS, Browser, find_browser, open_browser
 from fixtures_shared import shared_folder
 from fixtures_workers import no_workers

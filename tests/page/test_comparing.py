@@ -44,9 +44,11 @@ def test_differences_are_those_of_the_paired_test(page_run: Path, other: Path, p
         if row["ability"] != "average":
             frames = [frame[frame["ability"] == row["ability"]] for frame in frames]
         expected = compare(*frames)
-        numbers = (expected.difference, expected.low, expected.high, expected.p_value)
-        shown = (row["difference"], row["low"], row["high"], row["p"])
-        assert shown == tuple(None if math.isnan(number) else number for number in numbers)
+        ends = [None if math.isnan(end) else end for end in (expected.low, expected.high)]  # equal in all
+        assert [row["difference"], row["low"], row["high"], row["p"]] == [
+            expected.difference, *ends, expected.p_value
+        ]  # fmt: skip
+        assert row["p_holm"] >= row["p"]
     assert any(row["difference"] for row in table.records())
     assert f"Protocol: {protocol}. Judge: offline stand-in, not a language model." in table.footer[0]
 

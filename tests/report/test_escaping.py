@@ -53,7 +53,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for name in ("none", NAME, f"javascript:{RUN}"):
         write_json(run / "100k" / name / "manifest.json", {})
     (run / "figures" / "100k").mkdir(parents=True)
-    shutil.copy(NOTEBOOKS.parent / "figures/published/figure3_published.png", run / "figures/100k" / f"{NAME}.png")
+    for kind in ("png", "svg"):
+        shutil.copy(
+            NOTEBOOKS.parent / f"figures/published/figure3_published.{kind}", run / f"figures/100k/{NAME}.{kind}"
+        )
     write_json(run / "figures" / "100k" / f"{NAME}.json", {"caption": EVIL, "alt_text": EVIL})
     for ending in ("pdf", "csv"):
         write_text(run / "figures" / "100k" / f"{NAME}.{ending}", EVIL)

@@ -22,10 +22,11 @@ from beam_page.data_files import read_data
 from beam_page.run_folder import read_run
 from beam_run import publish as publishing
 from beam_run.archive import export_calls, import_calls
-from beam_run.publish import publish, verify
+from beam_run.publish import differing_claim, publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import Manifest, differing_claim, read_manifest
+from beamlib.evaluate.beam_records import Manifest, read_manifest
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.call_store import StoredCall
 from beamlib.llm.endpoints import Endpoint, load_models, parse_models
@@ -34,7 +35,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
 from beamlib.report.footer import CLAIMED_LINE, footer
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from remade_archives import contents, remade, signed
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
