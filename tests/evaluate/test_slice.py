@@ -19,6 +19,7 @@ from beamlib.evaluate.answering import answer_questions
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import MANIFEST, read_answers, read_judgements, read_manifest
 from beamlib.evaluate.jobs import AnswerJob, JudgeJob
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.records import write_manifest
 from beamlib.evaluate.run import evaluate, plan_run
 from beamlib.evaluate.runner import rehearsals
@@ -29,7 +30,7 @@ from beamlib.params import RunParameters, load_parameters
 from beamlib.plugins import plugins
 from beamlib.report.footer import ensure_comparable
 from beamlib.report.results import results, score_folders
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2), Arm(memory="oracle"))
 FILES = ("answers.jsonl", "judgements.jsonl", "manifest.json")
