@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -22,11 +23,20 @@ from beamlib.data.errata import flagged_probes
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, scan
 from beamlib.errors import UserError
-from beamlib.evaluate.beam_records import MANIFEST, read_details, read_manifest, stored_answers, stored_judgements
+from beamlib.evaluate.beam_records import (
+    MANIFEST,
+    read_details,
+    read_manifest,
+    recorded_parameters,
+    stored_answers,
+    stored_judgements,
+)
 from beamlib.evaluate.records import ANSWERS, RUN, Answer, RunManifest, TaskManifest, read_part
+from beamlib.evaluate.timing import TimedCall, Timing, latencies, read_timings
 from beamlib.files import make_folder
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.endpoints import MODELS, Endpoint, load_models
+from beamlib.memory.declared import kind_of
 from beamlib.params import generated_in
 from beamlib.run import TRIALS
 from beamlib.scoring.records import Judgement
@@ -104,6 +114,15 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = {
         "message": Column("Int64", "id of a message that the question's gold cites"),
         "shown": Column("string", "how the context shows it: whole, in part, as a note, or not"),
         "recalled": Column("Float64", "1 where it is shown whole, else 0; the mean of a question is evidence recall"),
+    },
+    "times": {
+        **_KEYS, **_ABILITY,
+        "memory": Column("string", "the memory that the arm is"),
+        "phase": Column("string", "reading, of a conversation, or recalling, for a question"),
+        "seconds": Column("Float64", "what the memory took, waiting for models included"),
+        "waited": Column("Float64", "the part of them in which a call was under way"),
+        "calls": Column("Int64", "stored calls of the memory; equal ones of several arms count for each"),
+        "dollars": Column("Float64", "what they cost by the models file; missing without a price"),
     },
     "calls": {
         **_OF_QUESTION, **_ABILITY,
@@ -320,6 +339,24 @@ class OpenedRun:
                     rows.append(keys | {"message": message, "shown": shown, "recalled": recalled})
         return _frame("evidence", rows)
 
+    def times(self) -> pd.DataFrame:
+        """Return a row per conversation that a memory of BEAM read and question that it recalled for."""
+        prices = _prices({arm.folder.parent for arm in self.arms})
+        rows = []
+        for arm in (arm for arm in self.arms if arm.task == BEAM):
+            timed: dict[str, list[Timing]] = {}
+            for timing in read_timings(arm.folder, arm.manifest.answers_key):
+                timed.setdefault(timing.conversation_id, []).append(timing)
+            for conversation, timings in timed.items():
+                for latency in latencies(timings, _memory_calls(arm, conversation, prices)):
+                    question = latency.question or None
+                    row: dict[str, Any] = {**arm.keys, "conversation": conversation, "question": question}
+                    row["ability"] = self._ability(BEAM, conversation, question) if question else None
+                    row |= {"memory": arm.manifest.settings["arm"]["memory"]}
+                    row |= {**asdict(latency), "question": question, "phase": "recalling" if question else "reading"}
+                    rows.append(row)
+        return _frame("times", rows)
+
     def calls(self) -> pd.DataFrame:
         """Return a row per stored model call; empty where the stand-in answered."""
         prices = _prices({arm.folder.parent for arm in self.arms})
@@ -510,6 +547,22 @@ def _reported(judgement: Judgement) -> Iterator[dict[str, Any]]:
         yield from ({"repeat": number, "score": float(vote)} for number, vote in enumerate(reported.votes))
     else:
         yield {"score": reported.score, "reason": judgement.unscored}
+
+
+def _memory_calls(arm: OpenedArm, conversation: str, prices: Mapping[tuple[str, str], Endpoint]) -> list[TimedCall]:
+    """Return the stored calls of an arm's memory on a conversation."""
+    path = arm.run / "calls" / conversation.partition("-")[0].lower() / f"{conversation}.sqlite"
+    kind = kind_of(arm.manifest.settings["arm"]["memory"])
+    steps = kind.prompts_for(recorded_parameters(read_manifest(arm.folder)))
+    found = []
+    with CallStore(path, read_only=True) as store:
+        for call in store.calls() if path.exists() else ():
+            if call.step in steps or call.step.startswith(f"{arm.manifest.arm}/"):
+                end = datetime.fromisoformat(call.time).timestamp()
+                price = prices.get((call.role, call.model))
+                dollars = price.dollars(call.input_tokens, call.cached_tokens, call.output_tokens) if price else None
+                found.append(TimedCall(call.about, end - call.latency, end, dollars))
+    return found
 
 
 def _prices(parts: Iterable[Path]) -> dict[tuple[str, str], Endpoint]:

@@ -223,7 +223,7 @@ def estimate_generation(specs: Sequence[ConversationSpec], config: GenerationCon
 
 def _rehearse_all(specs: Sequence[ConversationSpec], config: GenerationConfig) -> dict[Author, list[float]]:
     """Count what every role is asked, as `_Measured` does."""
-    counts: dict[Author, list[float]] = {role: [0, 0, 0, 0, 0] for role in WRITERS}
+    counts: dict[Author, list[float]] = {role: [0, 0, 0, 0, 0] for role in WRITERS if config.endpoint(role)}
     for size in dict.fromkeys(spec.size for spec in specs):
         same = [spec for spec in specs if spec.size == size]
         _rehearse(same[0], counts, len(same), config)

@@ -297,6 +297,19 @@ def frames(
         print(f"wrote {file}")
 
 
+@app.command(rich_help_panel=RESULTS)
+def latency(
+    run: Annotated[Path, typer.Argument(help="A run folder, or a part or an arm of one.")], as_json: Json = False
+) -> None:
+    """Print how long memories took to read a conversation and to recall for a question, with calls and cost."""
+    from beamlib.commands.latency_table import latency_table
+
+    table = latency_table(run)
+    if table is None:
+        raise UserError(f"{run}: nothing was timed in it: its answers are older, imported, or came from an archive.")
+    print(to_json(table.records(), indent=2) if as_json else table.to_text())
+
+
 app.command(rich_help_panel=RESULTS)(facts)
 
 

@@ -10,17 +10,26 @@ from typing import Any
 
 import pytest
 
+from beam_run.publish import publish, verify
 from beamlib.data.conversations import Treatment
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import answer_questions
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import read_answers, read_judgements, read_manifest
+from beamlib.evaluate.beam_records import MANIFEST, read_answers, read_judgements, read_manifest
 from beamlib.evaluate.jobs import AnswerJob, JudgeJob
+from beamlib.evaluate.records import write_manifest
 from beamlib.evaluate.run import evaluate, plan_run
+from beamlib.evaluate.runner import rehearsals
 from beamlib.files import write_text
+from beamlib.llm.model import ModelRoles
+from beamlib.llm.prompts import prompts_in_force
 from beamlib.params import RunParameters, load_parameters
+from beamlib.plugins import plugins
+from beamlib.report.footer import ensure_comparable
+from beamlib.report.results import results, score_folders
+from beamlib.run import Run, keep_settings
 
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2), Arm(memory="oracle"))
 FILES = ("answers.jsonl", "judgements.jsonl", "manifest.json")
@@ -183,3 +192,55 @@ def test_prompts_that_hold_earlier_questions_are_asked_again(parameters: RunPara
     evaluate(sliced(released, 1), arms, quiet=True)
     plan = plan_run(sliced(released, 2), arms, quiet=True)
     assert [len(unit.asked.probes) for unit, _ in plan.answering] == [20, 20]
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_an_archive_of_a_slice_is_replayed_as_it_was_asked(parameters: RunParameters, tmp_path: Path) -> None:
+    run = Run.of(sliced(parameters, 1))
+    evaluate(run, ARMS[:1], quiet=True)
+    keep_settings(run)
+    archive = tmp_path / "slice.tar.zst"
+    assert "replayed on the data" in publish(run.folder, archive, Path(parameters.data))
+    assert "20 answers and judgements, all as published" in verify(archive, Path(parameters.data))
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_every_footer_and_caption_names_the_slice(parameters: RunParameters, tmp_path: Path) -> None:
+    words = "2 of each ability and conversation, chosen by hash"
+    measured = results(evaluate(sliced(parameters, 2), ARMS, quiet=True))
+    for footer in (measured.footer, measured.evidence_footer):
+        assert f" questions ({words})" in footer.lines()[1]
+    assert all(row["asked"] == words for row in score_folders(tmp_path / "run", "paper"))
+    assert "--per-ability 2" in Run.of(sliced(parameters, 2)).recording_command
+    every = results(evaluate(parameters, ARMS, quiet=True))
+    assert "chosen by hash" not in " ".join(every.footer.lines())
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_slice_and_the_whole_share_no_table(parameters: RunParameters, tmp_path: Path) -> None:
+    parts = [evaluate(sliced(parameters, 1), ARMS[:1], quiet=True)]
+    parts += [evaluate(parameters.model_copy(update={"run": str(tmp_path / "all")}), ARMS[2:], quiet=True)]
+    manifests = [m.model_dump(mode="json") for part in parts for m in part.manifests.values()]
+    with pytest.raises(UserError, match="differ in their questions"):
+        ensure_comparable(manifests)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_an_estimate_rehearses_what_is_new_and_all_for_a_new_judge(parameters: RunParameters, tmp_path: Path) -> None:
+    evaluate(sliced(parameters, 1), ARMS[:1], quiet=True)
+    with prompts_in_force(Run.of(parameters).prompt_files):
+        roster = ModelRoles.of(plugins().model())
+        parts = rehearsals(plan_run(sliced(parameters, 2), ARMS[:1], quiet=True))
+        assert [len(part.perform(roster)["none"]) for part in parts] == [10, 10]
+
+        folder = tmp_path / "run/100k/none"
+        manifest = read_manifest(folder)
+        write_manifest(folder / MANIFEST, manifest.model_copy(update={"judgements_key": "another judge"}))
+        parts = rehearsals(plan_run(sliced(parameters, 2), ARMS[:1], quiet=True))
+        # The answers on file go to the judge as well: apart, as they are asked about the whole conversation.
+        counts = [sum(map(len, part.perform(roster).values())) for part in parts]
+        assert counts == [10, 10, 10, 10] and [bool(part.answering) for part in parts] == [True, True, False, False]
+    evaluate(sliced(parameters, 2), ARMS[:1], quiet=True)
+    assert len(read_judgements(folder)) == 40
+    evaluate(sliced(parameters, 2, tmp_path / "at-once"), ARMS[:1], quiet=True)
+    assert (folder / "judgements.jsonl").read_bytes() == (tmp_path / "at-once/100k/none/judgements.jsonl").read_bytes()

@@ -140,6 +140,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: [p.run, p.data / "new"], 2, REFUSED),
         (lambda p: [p.run, p.archive.parent / "frames"], 0, "parquet"),
     ],
+    "latency": [(lambda p: [p.run], 0, "recalling"), (lambda p: [p.data], 2, "no manifest")],
     "reproduce": [(lambda p: [p.run], 0, "contexts of light-hybrid-k5")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
     "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
@@ -272,7 +273,7 @@ def test_no_command_writes_below_the_data(
     repo_root: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    if command in ("score", "tables", "frames", "reproduce"):
+    if command in ("score", "tables", "frames", "latency", "reproduce"):
         request.getfixturevalue("answered")
     for arguments, code, said in TRIED[command]:
         monkeypatch.chdir(repo_root)
