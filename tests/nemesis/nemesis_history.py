@@ -71,9 +71,8 @@ class History:
         self.stored &= {text for texts in seen.values() for text in texts}
 
     def records(self) -> dict[str, bytes]:
-        """The bytes of all records; how long a memory took is none."""
-        files = sorted(self.run.glob("100k*/*/*"))
-        paths = [path for path in files if path.suffix in (".json", ".jsonl") and path.name != "times.jsonl"]
+        """The bytes of all records."""
+        paths = [path for path in sorted(self.run.glob("100k*/*/*")) if path.suffix in (".json", ".jsonl")]
         return {path.relative_to(self.run).as_posix(): path.read_bytes() for path in paths}
 
 
