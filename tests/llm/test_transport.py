@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.llm import transport
+from beamlib.llm import connections
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.faults import RetryableError
 from beamlib.llm.model import Completion, ModelError, Prompt, attempt_all
+from beamlib.llm.transport import Transport
 from scripted_server import completion
 from tls_server import TlsServer, serving, write_certificate
 
@@ -109,7 +110,7 @@ def test_an_error_behind_a_proxy_names_its_variable(monkeypatch: pytest.MonkeyPa
 def test_a_reply_before_the_request_is_no_answer_to_it(
     first: bool, secure: bool, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "_EARLY_SECONDS", 0.2 if first else 0.0)
+    monkeypatch.setattr(connections, "_EARLY_SECONDS", 0.2 if first else 0.0)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     content = json.dumps(completion({"model": "m"}, "Of whom?")).encode()
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(content), content)
@@ -126,7 +127,7 @@ def test_a_reply_before_the_request_is_no_answer_to_it(
     server.serve = serve  # type: ignore[method-assign]
 
     async def ask(address: str) -> bytes:
-        way = transport.Transport(address)
+        way = Transport(address)
         try:
             for call in range(2):  # the first over TLS learns the protocol, the second knows it
                 try:
