@@ -188,6 +188,7 @@ class Workspace:
     def released_figure(self, number: int) -> Any:
         """Save and show the question of Figure 3, 4 or 5 on the released benchmark."""
         figure, frame, caption = self.released.figure(number)
+        display(Markdown(f"**{caption.partition('. ')[0]}**"))  # type: ignore[no-untyped-call]
         return self.save_figure(figure, f"figure{number}_released", frame, caption)
 
     def published(self, name: str, by: str = "as named in the columns") -> Table:
