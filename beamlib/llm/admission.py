@@ -65,8 +65,8 @@ class Speed:
 
     @property
     def queues(self) -> bool:
-        """Whether requests clearly wait for one another. A busy API's latencies vary, so half as many slots do not."""
-        return self.slots is not None and self.slots < AT_ONCE / 2
+        """Whether requests clearly wait for one another: latencies of a busy API vary as those of half as many slots."""
+        return self.slots is not None and self.slots <= AT_ONCE / 4
 
 
 def measured_speed(calls: Sequence[StoredCall], endpoint: Endpoint) -> Speed:
