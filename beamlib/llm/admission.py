@@ -65,7 +65,7 @@ class Speed:
 
     @property
     def queues(self) -> bool:
-        """Whether requests clearly wait for one another: latencies of a busy API vary as those of half as many slots."""
+        """Whether requests clearly wait for one another: latencies of a busy API vary as those of twice the slots."""
         return self.slots is not None and self.slots <= AT_ONCE / 4
 
 
