@@ -11,9 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from beamlib.version import __version__
-
 __all__ = ["__version__", "open_run"]
+__version__ = "0.1.0"
 
 
 def open_run(path: str | PathLike[str], data: str | PathLike[str] = "", **others: str | PathLike[str]) -> Any:

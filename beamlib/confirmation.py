@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import typer
 from rich.console import Console
 
 from beamlib.errors import UserError
-from beamlib.llm.spending import LIMIT
+from beamlib.llm.spending import spending_limit
 from beamlib.text import cost_in_words, count, money
 
 console = Console(highlight=False, markup=False, emoji=False)  # a name in brackets is not markup
@@ -76,8 +75,8 @@ def confirm_calls(priced: Mapping[str, Priced], check_keys: Callable[[], None], 
         console.print(f"\nEverything together: {count(pending, 'call')} to make, {cost}", style="bold")
     if not pending:
         return yes
-    if limit := os.environ.get(LIMIT):
-        console.print(f"The run stops before it has spent more than {money(float(limit))} in all (--max-cost).")
+    if (limit := spending_limit()) is not None:
+        console.print(f"The run stops before it has spent more than {money(limit)} in all (--max-cost).")
     if not yes and not sys.stdin.isatty():
         raise UserError("nothing was called: add --yes to spend what the estimate above says.")
     check_keys()

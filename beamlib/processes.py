@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
@@ -23,7 +23,6 @@ from tqdm import tqdm
 from beamlib.errors import UserError
 from beamlib.llm import model as base
 from beamlib.llm.call_store import stored_calls
-from beamlib.llm.keys import keep_keys, kept_keys
 from beamlib.plugins import Plugins, plugins, register
 
 _Value = TypeVar("_Value")
@@ -90,7 +89,7 @@ def process_pool(workers: int, start: Literal["spawn", "forkserver"] = "spawn") 
             workers,
             mp_context=context,
             initializer=_begin_worker,
-            initargs=(told, replace(plugins(), cluster=None), kept_keys()),
+            initargs=(told, replace(plugins(), cluster=None)),
         ) as pool:
             pool.told, pool.size = told, workers
             try:
@@ -116,11 +115,10 @@ def _end_children() -> None:
         child.kill()
 
 
-def _begin_worker(told: SimpleQueue[str], registered: Plugins, keys: Mapping[str, str]) -> None:
+def _begin_worker(told: SimpleQueue[str], registered: Plugins) -> None:
     global _parent
     _parent = told
     register(registered)
-    keep_keys(keys)
     signal.signal(signal.SIGTERM, _end)
     # Libraries that show progress ask tqdm for a lock between processes, which a worker that is ended leaves behind.
     tqdm.set_lock(threading.RLock())

@@ -24,10 +24,6 @@ history an extraction sees, is the released rule in both variants)."""
 
 RetrieverName = Literal["hybrid", "dense", "bm25", "splade"]
 FaissIndex = Literal["flat", "hnsw"]
-HYBRID_BEAM_REMOVED: Final = (
-    "the retriever 'hybrid-beam' was fitted to BEAM, found no more evidence than 'hybrid' on conversations that it was "
-    "not fitted to, and is no part of this version"
-)
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
 PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
@@ -50,6 +46,9 @@ class ChatSettings(Section):
     strip_markers: bool = Field(description="take the plan coordinates (->-> 1,2) out of the text")
     errata: Literal["none", "flag", "drop", "strict", "correct"] = Field(
         description="what is done about questions known to be defective"
+    )
+    per_ability: int = Field(
+        0, ge=0, description="questions of each ability and conversation, chosen by hash; 0 for all"
     )
 
 
@@ -109,16 +108,6 @@ class RetrievalSettings(Section):
     def _positive(cls, value: list[int]) -> list[int]:
         if any(k < 1 for k in value) or len(set(value)) != len(value):
             raise ValueError("budgets must be different positive integers")
-        return value
-
-    @field_validator("retriever", "retrievers", mode="before")
-    @classmethod
-    def _renamed_retriever(cls, value: object) -> object:
-        names = value if isinstance(value, list) else [value]
-        if "embedded" in names:
-            raise ValueError("the retriever 'embedded' is now called 'hybrid'")
-        if "hybrid-beam" in names:
-            raise ValueError(f"{HYBRID_BEAM_REMOVED}; use 'hybrid'")
         return value
 
     @field_validator("retrievers", "encoders", "faiss_indexes")

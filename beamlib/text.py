@@ -46,12 +46,9 @@ class TokenCounter:
     spans: Callable[[str], list[tuple[int, int]]]
 
 
-def _class_of(code: int) -> str:
-    character = chr(code)
-    return " " if character.isspace() else "w" if re.fullmatch(r"\w", character) else "p"
-
-
-_CLASSES = "".join(_class_of(code) for code in range(128)).encode() + bytes(128)
+_ASCII = map(chr, range(128))
+_CLASSES = "".join(" " if sign.isspace() else "w" if re.fullmatch(r"\w", sign) else "p" for sign in _ASCII)
+_TABLE = _CLASSES.encode() + bytes(128)
 
 
 @lru_cache(maxsize=1024)  # every question and memory variant counts the same passages
@@ -59,15 +56,11 @@ def _count_words(text: str) -> int:
     if not text.isascii():
         return len(_TOKEN.findall(text))
     # The same number, ten times as fast: count punctuation marks and word characters that begin a word.
-    classes = text.encode("ascii").translate(_CLASSES)
+    classes = text.encode("ascii").translate(_TABLE)
     return classes.count(b"p") + classes.count(b" w") + classes.count(b"pw") + classes.startswith(b"w")
 
 
-def _word_spans(text: str) -> list[tuple[int, int]]:
-    return [match.span() for match in _TOKEN.finditer(text)]
-
-
-WORDS = TokenCounter(TOKEN_COUNTER, _count_words, _word_spans)
+WORDS = TokenCounter(TOKEN_COUNTER, _count_words, lambda text: [match.span() for match in _TOKEN.finditer(text)])
 """The default counter, also for what no run's parameter sets (statistics, generation, the stand-in's usage)."""
 
 count_tokens = WORDS.count

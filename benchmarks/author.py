@@ -23,8 +23,8 @@ from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec
 from beam_generate.seeds import targets
 from beam_run.plugins import register_packages
-from beamlib.data.conversations import SIZES, Size
-from beamlib.data.sources import find_conversations, parse_size
+from beamlib.data.conversations import SIZES, Size, parse_size
+from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json, write_text
 from beamlib.llm.model import OFFLINE_NAME

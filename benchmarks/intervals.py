@@ -130,21 +130,22 @@ def made_up_rows() -> list[Row]:
 def covered(row: Row, n: int, draws: int, seed: int) -> dict[str, Any]:
     """Compute the coverage of `row` with n units in percent, the mean width, and what samples may not show.
 
-    `equal` is the percentage of samples with n equal values, `blind` that of samples without any far value; far are the
-    fewest values that carry half of the variance.
+    Samples with n equal values have no interval and do not count; `equal` is their percentage. `blind` is that of
+    samples without any far value; far are the fewest values that carry half of the variance.
     """
     picked = np.random.default_rng([seed, n]).integers(len(row.units), size=(draws, n))
     low, high = row.ends(row.units[picked])
     values = row.values
     truth = values.mean()
-    covers = (low <= truth + 1e-9) & (truth <= high + 1e-9)
+    shown = ~np.isnan(low)
+    covers = ((low <= truth + 1e-9) & (truth <= high + 1e-9))[shown]
     squares = np.sort((values - truth) ** 2)[::-1]
     far = np.searchsorted(squares.cumsum(), squares.sum() / 2) + 1
     return {
         "n": n,
         "coverage": float(100 * covers.mean()),
-        "width": float((high - low).mean()),
-        "equal": float(100 * (np.ptp(values[picked], axis=1) < 1e-9).mean()),
+        "width": float((high - low)[shown].mean()),
+        "equal": float(100 * (~shown).mean()),
         "blind": float(100 * (1 - far / len(values)) ** n),
         "levels": len(np.unique(values.round(9))),
     }
@@ -153,8 +154,8 @@ def covered(row: Row, n: int, draws: int, seed: int) -> dict[str, Any]:
 def reason(cell: Mapping[str, Any]) -> str:
     """Say why a cell is out of the range, "" for a cell within it.
 
-    Above: where a sample has n equal scores, any interval of some width nearly always covers the mean; and with few
-    levels, coverage goes in steps. Below: a sample without the far values does not show them.
+    Above: with few levels, or where most samples show n equal values, coverage goes in steps. Below: a sample without
+    the far values does not show them.
     """
     if LOWEST <= cell["coverage"] <= HIGHEST:
         return ""

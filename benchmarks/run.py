@@ -21,8 +21,8 @@ import typer
 from tqdm import tqdm
 
 import beamlib
-from beamlib.data.conversations import SIZES, Size
-from beamlib.data.sources import Source, find_conversations, parse_size
+from beamlib.data.conversations import SIZES, Size, parse_size
+from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import to_json
 

@@ -25,9 +25,12 @@ for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--slow`, `--vllm` and `--adapters`, which `run_tests.sh` passes on."""
+    """Add the options that `run_tests.sh` passes on."""
     parser.addoption("--slow", action="store_true", help="also run the slow tests, as CI does")
+    parser.addoption("--local", action="store_true", help="also run the tests against a real llama.cpp server")
     parser.addoption("--vllm", action="store_true", help="also run the tests against a real vLLM server")
+    parser.addoption("--nemesis-seed", type=int, default=1, help="what disturbs the runs of tests/nemesis, and when")
+    parser.addoption("--nemesis-seconds", type=float, default=60.0, help="how long each test of tests/nemesis may take")
     parser.addoption("--adapters", action="store_true", help="memory systems of others must be there: no test skips")
 
 
@@ -39,6 +42,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 LONG = (
+    "test_nemesis.py",
     "test_command_line.py",
     "test_publish.py",
     "test_model_runs.py",

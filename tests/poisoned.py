@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from beam_claims.engine import ClaimResult, markdown
 from beamlib.commands.cost_table import cost_table
 from beamlib.commands.costs import Estimate, RealisedRow
-from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.beam_records import Manifest
+from beamlib.evaluate.records import Answer, ContextLosses
 from beamlib.memory.protocol import Cuts
 from beamlib.params import RunParameters
 from beamlib.report.footer import footer

@@ -12,8 +12,8 @@ from beamlib.commands.costs import COST_STAGES, Estimate, RealisedRow, pending_l
 from beamlib.commands.estimate import estimate_path, read_estimate
 from beamlib.evaluate.beam_records import FROM_ARCHIVE
 from beamlib.files import read_json, write_json
-from beamlib.llm.basis import Basis
 from beamlib.llm.call_store import stated_costs
+from beamlib.llm.exchange import Basis
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 from beamlib.run import Run

@@ -75,10 +75,10 @@ class Estimate(BaseModel):
 
     `counter` counted the input tokens. `longest` says, by role, how many tokens the longest pending request has, and
     the endpoint's window. `before` are the costs realised when the calls began, to be subtracted from later ones; None
-    until then.
+    until then. `asked` says which questions are asked, where not all are.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)  # an earlier version has fields of its own
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
     size: str
@@ -89,6 +89,7 @@ class Estimate(BaseModel):
     counter: str = ""
     longest: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
+    asked: str = ""
     before: tuple[RealisedRow, ...] | None = None
 
     @property
@@ -135,6 +136,8 @@ class Estimate(BaseModel):
 
     def bases(self) -> Iterator[str]:
         """Yield sentences on how the numbers were computed."""
+        if self.asked:
+            yield f"Questions: {self.asked}."
         if self.longest:
             pending = [row for row in self.rows if row.calls]
             rules = "; ".join(f"{row.step} {row.output_tokens / row.calls:,.0f} ({row.basis})" for row in pending)

@@ -15,11 +15,10 @@ from functools import lru_cache
 import numpy as np
 
 from beamlib.files import to_json
-from beamlib.llm.chat_turns import MESSAGE_TOKENS, dialogue_text, dialogue_tokens
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.embedding_model import EMBED, read_vector, write_vector
 from beamlib.llm.model import Completion, Model, Prompt
-from beamlib.llm.prompts import PromptFile, Prompts, prompt_file, render
+from beamlib.llm.prompts import MESSAGE_TOKENS, PromptFile, Prompts, dialogue_text, dialogue_tokens, prompt_file, render
 from beamlib.llm.retrying import MEME_JUDGES
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
 from beamlib.plugins import plugins

@@ -28,19 +28,19 @@ from beamlib.commands.dry_run import (
     StepCalls,
     output_basis,
 )
-from beamlib.data.conversations import Conversation
+from beamlib.data.conversations import Conversation, slice_in_words
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import model_roles
+from beamlib.evaluate.records import Answer
+from beamlib.evaluate.roster import OUTSIDE, roster_of
 from beamlib.evaluate.run import plan_run
 from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan
 from beamlib.files import read_json, write_json
-from beamlib.llm.client import RERANK, EndpointModel, ForwardingModel, forwarded_step
+from beamlib.llm.client import EndpointModel, ForwardingModel
 from beamlib.llm.embedding_model import EmbeddingModel
-from beamlib.llm.endpoints import EMBEDDING, RERANKER, Embedding, Endpoint
+from beamlib.llm.endpoints import EMBEDDING, RERANK, RERANKER, Embedding, Endpoint, forwarded_step
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
@@ -185,13 +185,12 @@ def rehearsed_roster(
             )
             for role, endpoint in roles.items()
         }
-        encoder: Model | None = None
         if isinstance(embedding := roles.get(EMBEDDING), Embedding):
-            encoder = EstimatingEmbedding(EmbeddingModel(EMBEDDING, embedding), rehearsal)
-        outside: dict[str, Model] = {}
+            models[EMBEDDING] = EstimatingEmbedding(EmbeddingModel(EMBEDDING, embedding), rehearsal)
         if RERANKER in roles:
-            outside[RERANK] = EstimatingReranker(ForwardingModel(RERANKER, roles[RERANKER], RERANK), rehearsal)
-        yield model_roles(models, outside, encoder), rehearsal.tally
+            reranker = ForwardingModel(RERANKER, roles[RERANKER], RERANK)
+            models[f"{OUTSIDE}{RERANK}"] = EstimatingReranker(reranker, rehearsal)
+        yield roster_of(models), rehearsal.tally
 
 
 def call_rule(arm: Arm) -> CallRule | None:
@@ -260,6 +259,7 @@ def build_estimate(
         arms=arms,
         rows=tuple(sorted(rows, key=lambda row: row.order)),
         counter=run.context.token_counter,
+        asked="" if suite else slice_in_words(run.chat.per_ability),
         longest={role: f"{tokens:,} of {roles[role].context_window:,}" for role, (tokens, _) in longest.items()},
         warnings=(
             *(warning for role, request in longest.items() if (warning := _too_long(role, roles[role], *request))),

@@ -6,9 +6,10 @@ which is not a language model. `beamlib.scoring.measured` holds the records and 
 
 from __future__ import annotations
 
+import lzma
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,11 @@ from typing import Any
 from tqdm import tqdm
 
 from beamlib.commands.own_vectors import OwnVectors
-from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import PAPER_TREATMENT, Loaded, load, readable
 from beamlib.data.sources import Source, find_conversations
-from beamlib.files import sha256_of_file
+from beamlib.evaluate.records import left_out_line
+from beamlib.files import sha256_of_file, to_json, write_bytes
 from beamlib.llm.model import ModelError
 from beamlib.memory.budget import fit_pairs, passage_tokens
 from beamlib.memory.light import Light, LightSettings
@@ -37,6 +38,7 @@ from beamlib.scoring.measured import (
     MOST_PAIRS,
     RETRIEVERS,
     ROOMS,
+    FileHeader,
     MeasuredQuestion,
     Measurement,
     Notes,
@@ -227,3 +229,9 @@ def differences(stated: Measurement, measured: Measurement) -> list[str]:
         if names:
             lines.append(f"{ours.id}: {', '.join(names)} differ")
     return lines
+
+
+def write_measurements(path: Path, header: FileHeader, measurements: Iterable[Measurement]) -> Path:
+    """Write measurements as JSON lines in xz, the header first."""
+    lines = "".join(f"{to_json(record.model_dump(mode='json'))}\n" for record in (header, *measurements))
+    return write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args
 
 from beamlib.commands.admission import admit_and_tune
 from beamlib.commands.estimate import estimate_plan
+from beamlib.commands.options import absolute_target, spread_k
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys
@@ -22,8 +23,7 @@ from beamlib.evaluate.task import Task, TaskPlan, arm_name, runs_outside
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
-from beamlib.memory.outside import Own, spread_k
-from beamlib.memory.targets import absolute_target, listed_memories
+from beamlib.memory.outside import Own, listed_memories
 from beamlib.params import FIELDS, load_parameters
 from beamlib.places import PARAMS
 from beamlib.plugins import plugins

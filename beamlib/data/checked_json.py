@@ -11,20 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import beamlib.files as files
+from beamlib.data.conversations import REVISION, FileState
 from beamlib.errors import UserError
 
-State = Literal["released", "changed", "missing", "unknown"]
-REVISION = "mohammadtavakoli78/BEAM at b2a3ee8"
 RELEASED_FILE = Path(__file__).with_name("released.csv")
 """SHA-256 of released JSON and text files: all question files, and the chats of all 100K conversations and some others.
 
 The hashes of the hub's parquet files are in `beamlib.data.parquet`.
 """
 
-_FIXES: Mapping[State, str] = {
+_FIXES: Mapping[FileState, str] = {
     "released": "the released file itself is like this: report it",
     "changed": "it is not the released file (the SHA-256 differs): fetch the data again",
     "missing": "restore it",
@@ -57,7 +56,7 @@ class DataFile:
     revision: str = REVISION
 
     @property
-    def state(self) -> State:
+    def state(self) -> FileState:
         """Whether it is the released file, byte for byte."""
         if self.sha256 is None:
             return "unknown"
@@ -94,13 +93,6 @@ class Unreadable(UserError):
     def __init__(self, message: str, reason: str = "") -> None:  # the default is for unpickling
         super().__init__(message)
         self.reason = reason
-
-
-def left_out_line(left_out: Mapping[str, str]) -> str:
-    """Write the footer line for conversations that could not be read: "1 conversation left out: 100K-7 (reason)."."""
-    keys = sorted(left_out, key=lambda key: (len(key), key))
-    reasons = ", ".join(f"{key} ({left_out[key]})" for key in keys)
-    return f"{len(left_out)} conversation{'s' if len(left_out) > 1 else ''} left out: {reasons}."
 
 
 class Log:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
+from beamlib.errors import UserError
+
 Ability = Literal[
     "abstention",
     "contradiction_resolution",
@@ -36,6 +38,24 @@ NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 """The directory name of a conversation: its number."""
 
 SIZES: tuple[Size, ...] = ("100K", "500K", "1M", "10M")
+
+FileState = Literal["released", "changed", "missing", "unknown"]
+"""Whether a file of the data is the released one, byte for byte; unknown where no released hash is known."""
+REVISION = "mohammadtavakoli78/BEAM at b2a3ee8"
+"""The released data."""
+
+
+def find_size(name: str) -> Size | None:
+    """Return the tier with a name, in any case; `128K` is the paper's name of 100K."""
+    return "100K" if name.upper() == "128K" else next((size for size in SIZES if name.upper() == size), None)
+
+
+def parse_size(text: str) -> Size:
+    """Return the tier with a name, as `find_size`; raise `UserError` if there is none."""
+    size = find_size(text.strip())
+    if size is None:
+        raise UserError(f"{text!r} is no size of the benchmark; use one of {', '.join(SIZES)} (128K means 100K).")
+    return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +158,8 @@ class Conversation:
     @cached_property
     def sessions(self) -> dict[int, int]:
         """The number of each pair's batch, from 0 over all plans, by the id of its user message."""
-        return {
-            pair.user.id: number
-            for number, batch in enumerate(self.batches)
-            for turn in batch.turns
-            for pair in turn.pairs
-        }
+        numbered = ((number, turn) for number, batch in enumerate(self.batches) for turn in batch.turns)
+        return {pair.user.id: number for number, turn in numbered for pair in turn.pairs}
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
@@ -176,8 +192,15 @@ class Treatment:
         errata: `none` ignores `errata.json`, `flag` lists the probes that it names, `drop` also removes those whose
             defect spoils the score beyond doubt, `strict` also those that are only doubted. `correct` gives those of
             `drop` a corrected rubric where the chat determines one, and removes the rest.
+        per_ability: How many questions of each ability are asked, chosen by hash; 0 for all.
     """
 
     chat_variant: ChatVariant = "truncated"
     strip_markers: bool = True
     errata: ErrataMode = "flag"
+    per_ability: int = 0
+
+
+def slice_in_words(per_ability: int) -> str:
+    """Say which questions are asked by the setting `per_ability`; empty for all."""
+    return f"{per_ability} of each ability and conversation, chosen by hash" if per_ability else ""

@@ -18,9 +18,10 @@ from beamlib.data.checked_json import Log, expect, is_a, show
 from beamlib.data.conversations import ChatVariant, Size
 from beamlib.data.parquet import PINNED, HubFile, parquet_file, read_row
 from beamlib.data.released_layout import Parts, PlanValue, combined_plans
-from beamlib.data.sources import Source, refuse_data
+from beamlib.data.sources import Source
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256_of_file, write_json
+from beamlib.places import refuse_data
 
 LITERAL_LIMIT = 4_000_000
 """Characters of `probing_questions` above which it is not parsed; real ones have about 40,000."""

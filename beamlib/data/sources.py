@@ -8,27 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from beamlib.data.conversations import NUMBER, SIZES, Size
+from beamlib.data.conversations import NUMBER, SIZES, Size, find_size
 from beamlib.errors import UserError
+from beamlib.places import CHAT
 
-CHAT, CUT_CHAT, QUESTIONS = "chat.json", "chat_trunecated.json", "probing_questions/probing_questions.json"
+CUT_CHAT, QUESTIONS = "chat_trunecated.json", "probing_questions/probing_questions.json"
 CUTOFF = "plan_cutoff.txt"
 """In a 10M conversation: how many of its plans the evaluation read."""
-RECORD = "generation.json"
-"""In a generated conversation, or beside generated dialogues: how it was generated (`beam_generate.folder`)."""
 _EXPECTED = (
     "expected a folder laid out like the released chats/ (100K/1/chat.json, ...), one of its tiers, one conversation, "
     "or parquet files of the hub datasets (100K-00000-of-00001.parquet, ...)"
 )
-_TIER = "[0-9]*[KkMm]/*/"
-_HUB = "[0-9]*[KkMm]-*-of-*.parquet"
-_DATA = (
-    CHAT, f"{_TIER}{CHAT}", f"{_TIER}plan-*/{CHAT}", _HUB,
-    "dialogue_*.json", "dataset/dialogue_*.json", "templates.jsonl.gz",
-    "*nofiller.json", "*filler32k.json", "*filler128k.json",
-)  # fmt: skip
-"""Released data as seen from the folder that holds it."""
-_DATA_BELOW = (f"chats/{_TIER}{CHAT}", f"data/{_HUB}")
 _PLAN = re.compile(r"plan-(0|[1-9][0-9]{0,2})")
 _PARQUET = re.compile(r"(?P<split>[0-9]+[KkMm])-(?P<part>[0-9]+)-of-(?P<parts>[0-9]+)\.parquet")
 
@@ -57,18 +47,6 @@ class SourceProblem(NamedTuple):
 
 
 _Scan = tuple[list[Source], list[SourceProblem]]
-
-
-def _find_size(name: str) -> Size | None:
-    return "100K" if name.upper() == "128K" else next((size for size in SIZES if name.upper() == size), None)
-
-
-def parse_size(text: str) -> Size:
-    """Return the tier with a name, in any case; `128K` is the paper's name of 100K."""
-    size = _find_size(text.strip())
-    if size is None:
-        raise UserError(f"{text!r} is no size of the benchmark; use one of {', '.join(SIZES)} (128K means 100K).")
-    return size
 
 
 def find_conversations(folder: Path, sizes: Sequence[Size] | None = None) -> list[Source]:
@@ -154,21 +132,21 @@ def _is_conversation(folder: Path) -> bool:
 
 def _scan_released(folder: Path) -> _Scan:
     if _is_conversation(folder):
-        size = _find_size(folder.parent.name)
+        size = find_size(folder.parent.name)
         if size is None or not NUMBER.fullmatch(folder.name):
             sentence = "a conversation whose size cannot be told; name it like 100K/7 (its tier, then its number)"
             return [], [SourceProblem(None, f"{folder}: {sentence}.")]
         return [Source(f"{size}-{folder.name}", size, folder, "released")], []
     below = [path for base in (folder, folder / "chats") if _is_folder(base) for path in _entries(base)]
     candidates = [folder, *filter(_is_folder, below)]
-    tiers = [(path, size) for path in candidates if (size := _find_size(path.name)) is not None]
+    tiers = [(path, size) for path in candidates if (size := find_size(path.name)) is not None]
     sources: list[Source] = []
     problems: list[SourceProblem] = []
     for tier, size in tiers:
         for path in _entries(tier):
             if NUMBER.fullmatch(path.name):  # a file too: it is named like a conversation, and reading it says so
                 sources.append(Source(f"{size}-{path.name}", size, path, "released"))
-            elif _is_folder(path) and _find_size(path.name) is None and _is_conversation(path):
+            elif _is_folder(path) and find_size(path.name) is None and _is_conversation(path):
                 sentence = "holds a conversation, but its name is no number from 1 up; rename it or move it away"
                 problems.append(SourceProblem(size, f"{path}: {sentence}."))
     return sources, problems
@@ -180,7 +158,7 @@ def _scan_parquet(folder: Path) -> _Scan:
     parts: dict[tuple[Path, str, Size, str], set[int]] = {}
     for path in sorted(folder.rglob("*.parquet")):
         name = _PARQUET.fullmatch(path.name)
-        size = _find_size(name["split"]) if name else None
+        size = find_size(name["split"]) if name else None
         if size is None:
             sentence = "the file name does not tell the split; expected a name like 100K-00000-of-00001.parquet"
             problems.append(SourceProblem(None, f"{path}: {sentence}."))
@@ -204,22 +182,3 @@ def _scan_parquet(folder: Path) -> _Scan:
             )
             problems.append(SourceProblem(size, sentence))
     return sources, problems
-
-
-def refuse_data(folder: Path, *, parquet: bool = False) -> None:
-    """Raise `UserError` if `folder` is, holds or lies in a folder of data that was not generated here.
-
-    Data are conversations, dialogues and episodes in the released layouts without a record of their generation.
-
-    Args:
-        parquet: Ignore files of the hub datasets: the download writes them.
-    """
-    for parent in (folder.absolute(), *folder.resolve().parents):
-        patterns = (*_DATA, *_DATA_BELOW) if parent == folder.absolute() else _DATA
-        for path in (path for pattern in patterns for path in parent.glob(pattern)):
-            recorded_in = path.parent.parent if path.parent.name == "dataset" else path.parent
-            if not (recorded_in / RECORD).exists() and not (parquet and path.suffix == ".parquet"):
-                raise UserError(
-                    f"{folder}: nothing is written into a folder of data, and {path} was not generated here; choose "
-                    "another folder."
-                )

@@ -7,10 +7,11 @@ from typing import Any
 
 from beamlib.data.checked_json import DataFile
 from beamlib.data.loading import Loaded
-from beamlib.data.sources import RECORD, Source
+from beamlib.data.sources import Source
 from beamlib.evaluate.beam_records import FOLDER
 from beamlib.evaluate.records import ConversationRecord
 from beamlib.files import read_json, sha256, to_json
+from beamlib.places import RECORD
 
 
 def record_of(loaded: Loaded) -> ConversationRecord:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from beamlib.data.loading import Loaded
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.records import Answer
 from beamlib.llm.model import ModelRoles
 from beamlib.run import Run
 from beamlib.scoring.judge import ToJudge, judge_answers

@@ -8,28 +8,19 @@ from typing import Any
 from beamlib.files import read_json, write_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.memory.declared import memory_kind, named_memories
-from beamlib.memory.targets import only_named
+from beamlib.memory.outside import only_named
 from beamlib.params import FIELDS
-from beamlib.run import Run
+from beamlib.run import PARAMETERS, Run
 
-PARAMETERS = "parameters.json"
+MODELS_PARAMETER, PROMPTS = "models", "prompts"
 ELSEWHERE = {"memorycode": "", "meme": "", "paper": "v2"}  # no answer that is published here rests on it
 NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
 
-_GONE = frozenset({"context_budget"})
-"""Parameters of versions before 2026-11-26: what they chose among is no more."""
-
-MODELS_PARAMETER, PROMPTS = "models", "prompts"
-
 
 def kept_values(path: Path) -> dict[str, Any] | None:
-    """Return a run's parameters without those that this version lacks; None if the file holds no parameters."""
+    """Return a run's parameters; None if the file holds no JSON object."""
     kept = read_json(path)
-    if not isinstance(kept, dict):
-        return None
-    if isinstance(kept.get("retrievers"), list):
-        kept["retrievers"] = [name for name in kept["retrievers"] if name != "hybrid-beam"] or ["hybrid"]
-    return {name: value for name, value in kept.items() if name not in _GONE}
+    return kept if isinstance(kept, dict) else None
 
 
 def keep_files(run: Run, folder: Path) -> None:

@@ -6,20 +6,121 @@ Reports and scoring read these and nothing else of a run. `beamlib.evaluate.run_
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
-from beamlib.data.checked_json import State
+from beamlib import __version__
+from beamlib.data.conversations import FileState
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, sha256, to_json, write_json
-from beamlib.llm.basis import Basis
+from beamlib.llm.exchange import Basis
+from beamlib.memory.protocol import NO_CUTS, Cuts
 from beamlib.places import ROOT
-from beamlib.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLosses:
+    """What the contexts of some answers lack, for the footer of a table.
+
+    Attributes:
+        gaps: Answers behind which a call of the memory returned nothing usable.
+        cut_answers: Answers whose context lacks something that was recalled.
+        cuts: The sum of what did not fit.
+    """
+
+    gaps: int = 0
+    cut_answers: int = 0
+    cuts: Cuts = NO_CUTS
+
+    @classmethod
+    def of(cls, answers: Iterable[Answer]) -> ContextLosses:
+        """Count over `answers`; those that do not record cuts count as having none."""
+        answers = list(answers)
+        cuts = [answer.cuts for answer in answers if answer.cuts and answer.cuts != NO_CUTS]
+        return cls(sum(answer.gaps > 0 for answer in answers), len(cuts), sum(cuts, NO_CUTS))
+
+    def __add__(self, other: ContextLosses) -> ContextLosses:
+        return ContextLosses(self.gaps + other.gaps, self.cut_answers + other.cut_answers, self.cuts + other.cuts)
+
+
+NO_LOSSES = ContextLosses()
+
+
+class Answer(BaseModel):
+    """The reader's answer to one probe, or the reason why there is none.
+
+    Attributes:
+        text: The answer; exactly one of `text` and `unscored` is set.
+        unscored: Why a call failed. Where it was the reader's, the rest still says what the context showed.
+        transient: Whether a later run asks again: the call failed for the time being, or was refused.
+        message_ids: Messages that the context speaks of.
+        parts: The same by part of the memory.
+        partial_ids: Those of `message_ids` whose text is not whole in the context. None where this was not recorded.
+        cuts: What was recalled and did not fit into the context. None where this was not recorded.
+        context_tokens: Size of the context by the counter that the manifest names.
+        gaps: Calls of the memory that returned nothing usable.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    probe_id: str
+    conversation_id: str
+    text: str | None = None
+    unscored: str | None = None
+    transient: bool = False
+    message_ids: tuple[int, ...] = ()
+    parts: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    partial_ids: tuple[int, ...] | None = None
+    cuts: Cuts | None = None
+    context_tokens: int = 0
+    gaps: int = 0
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> Answer:
+        if (self.text is None) == (self.unscored is None):
+            raise ValueError("exactly one of text and unscored must be set")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _recorded(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Imported answers and those of other tasks lack these fields.
+        record: dict[str, Any] = dump(self)
+        added = ("partial_ids", "cuts")
+        return {name: value for name, value in record.items() if name not in added or value is not None}
+
+    @property
+    def context_key(self) -> tuple[object, ...]:
+        """Name what the context was made of: two of one conversation that share it are taken to be equal.
+
+        Records hold no hash of the text, but its messages by part and order, which of them are not whole, and its
+        tokens. What did not fit (`cuts`) is not part of a context.
+        """
+        return (self.message_ids, tuple(self.parts.items()), self.partial_ids, self.context_tokens)
+
+    @property
+    def context_recorded(self) -> bool:
+        """Whether the record says what the context showed: also where the reader failed, but for imported answers."""
+        return self.unscored is None or self.cuts is not None
+
+    @property
+    def whole_ids(self) -> frozenset[int]:
+        """Messages whose text is whole in the context; all `message_ids` where this was not recorded."""
+        return frozenset(self.message_ids) - frozenset(self.partial_ids or ())
+
 
 RUN = "run.json"
 """The manifest in the folder of an arm of a task other than BEAM."""
@@ -42,7 +143,7 @@ class ConversationRecord(BaseModel):
     sha256: str
     questions_sha256: str
     origin: str = ""
-    files: dict[str, State] = Field(default_factory=dict)
+    files: dict[str, FileState] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,7 +160,6 @@ class UnitOutput:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the text."""
         return sha256(self.text.encode("utf-8", "surrogatepass"))  # a damaged file may hold half a character
 
     @property
@@ -107,7 +207,6 @@ class RunManifest(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read and check the manifest in an arm's folder."""
         return read_task_manifest(folder / cls.file, cls)
 
     @classmethod
@@ -119,7 +218,17 @@ class RunManifest(BaseModel):
         sums: Mapping[str, Mapping[str, str]],
     ) -> Self:
         """Build the manifest with these `fields` over these units; `sums` are the checksums by part and unit."""
-        return build_manifest(cls, fields, conversations, left_out, sums)
+        ordered = dict(sorted(conversations.items()))
+        checksums = {
+            part: {unit: of_part[unit] for unit in ordered if unit in of_part} for part, of_part in sums.items()
+        }
+        hashes = {
+            "answers_sha256": checksums.pop(ANSWERS, {}), "judgements_sha256": checksums.pop(JUDGEMENTS, {}),
+            "data_sha256": combined_hash({key: record.sha256 for key, record in ordered.items()}),
+            "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
+            **({"extra_sha256": checksums} if checksums else {}),
+        }  # fmt: skip
+        return cls.model_validate({**fields, "conversations": ordered, "left_out": left_out, **hashes})
 
     def write(self, folder: Path) -> None:
         """Write it, after all records that it has checksums of."""
@@ -150,31 +259,6 @@ class TaskManifest(RunManifest):
 
 
 AnyManifest = TypeVar("AnyManifest", bound=RunManifest)
-
-
-def build_manifest(
-    kind: type[AnyManifest],
-    fields: Mapping[str, Any],
-    conversations: Mapping[str, ConversationRecord],
-    left_out: Mapping[str, str],
-    sums: Mapping[str, Mapping[str, str]],
-) -> AnyManifest:
-    """Build the manifest with these `fields` over these units; `sums` are the checksums by part and unit."""
-    ordered = dict(sorted(conversations.items()))
-    named = {part: {key: own[key] for key in ordered if key in own} for part, own in sums.items()}
-    further = {part: own for part, own in named.items() if part not in (ANSWERS, JUDGEMENTS)}
-    return kind.model_validate(
-        {
-            **fields,
-            "conversations": ordered,
-            "data_sha256": combined_hash({key: record.sha256 for key, record in ordered.items()}),
-            "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
-            "left_out": left_out,
-            "answers_sha256": named.get(ANSWERS, {}),
-            "judgements_sha256": named.get(JUDGEMENTS, {}),
-            **({"extra_sha256": further} if further else {}),
-        }
-    )
 
 
 def read_part(
@@ -226,7 +310,7 @@ def checked(kind: type[Record], value: object, where: str, advice: str = OTHER_V
 
 
 def made_by() -> dict[str, str]:
-    """The version and commit that every manifest names."""
+
     return {"package_version": __version__, "commit": commit()}
 
 
@@ -235,8 +319,9 @@ def commit() -> str:
     """The checkout's commit, with `+changes` where the working tree differs; `unknown` outside a checkout."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
+        command = ["git", "-C", str(ROOT), *arguments]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        return process.stdout.strip() if process.returncode == 0 else ""
 
     try:
         head = git("rev-parse", "HEAD")
@@ -248,3 +333,10 @@ def commit() -> str:
 def combined_hash(hashes: Mapping[str, str]) -> str:
     """One hash for a set of named hashes, whatever their order."""
     return sha256(to_json(dict(hashes)))
+
+
+def left_out_line(left_out: Mapping[str, str]) -> str:
+    """Write the footer line for conversations that could not be read: "1 conversation left out: 100K-7 (reason)."."""
+    keys = sorted(left_out, key=lambda key: (len(key), key))
+    reasons = ", ".join(f"{key} ({left_out[key]})" for key in keys)
+    return f"{len(left_out)} conversation{'s' if len(left_out) > 1 else ''} left out: {reasons}."

@@ -6,31 +6,32 @@ A folder has `answers.jsonl`, `judgements.jsonl` and `manifest.json` (`beamlib.e
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from beamlib.data.checked_json import left_out_line
 from beamlib.data.loading import Loaded, readable
 from beamlib.data.sources import find_conversations
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Questions, answer_questions
-from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest, restrict
-from beamlib.evaluate.configuration import (
+from beamlib.evaluate.arms import (
     JUDGE_PARAMETERS,
     JUDGE_PROMPTS,
+    Arm,
     answer_parameters,
     answer_prompts,
+    arms_of,
     configuration_of,
+    experiments,
 )
+from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest
 from beamlib.evaluate.conversation_record import record_of
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.judging import evidence_of, judge_arms, to_judge
-from beamlib.evaluate.records import JUDGEMENTS
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, Answer, left_out_line
 from beamlib.evaluate.run_store import MODEL_CODE, prompt_hashes, settings_of
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
@@ -105,6 +106,8 @@ class Beam(Task):
     def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The arm, the parameters that its answers rest on, and the code of a memory of the user's own."""
         of_others = young_settings() - kind_of(arm.memory).own_settings.model_fields.keys()
+        if "questions_accumulate" in parameters.flags:  # elsewhere an answer rests on no other question
+            of_others -= {"per_ability"}
         names = [name for name in answer_parameters(arm.memory) if name not in of_others]
         settings = {"arm": arm.model_dump(), **settings_of(parameters, names)}
         settings["released"] = sorted(parameters.flags)
@@ -133,6 +136,11 @@ class Beam(Task):
             "notes": run.identity_of(arm.target)[1] if arm.target else (),
             "claimed": False,
         }  # fmt: skip
+
+    def part(self, unit: Unit, questions: Collection[str]) -> Unit:
+        """The conversation with some of its questions."""
+        chosen = tuple(probe for probe in unit.gold.probes if probe.id in questions)
+        return _unit(replace(unit.gold, probes=chosen))
 
     def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
         """Each answer with its question and gold."""
@@ -173,6 +181,12 @@ def _truncation(run: Run, answers: Iterable[Answer]) -> str:
     return ""
 
 
+def _few(names: set[str]) -> str:
+    """Name the first five: an endpoint may call itself otherwise in every reply."""
+    more = [f"{len(names) - 5:,} others"] if len(names) > 5 else []
+    return " and ".join([*sorted(names)[:5], *more])
+
+
 def _answerers(run: Run) -> str:
     """Say which models and fingerprints replies name, where the model is not the one that was asked."""
     named: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
@@ -181,10 +195,10 @@ def _answerers(run: Run) -> str:
             for known, name in zip(named.setdefault((role, model), (set(), set())), names, strict=True):
                 known.update(filter(None, [name]))
     sentences = [
-        f"{role} {model} was answered by {' and '.join(sorted(models))}" if models else f"{role} {model}"
+        f"{role} {model} was answered by {_few(models)}" if models else f"{role} {model}"
         for (role, model), (models, _) in named.items()
     ]
-    prints = [f" (fingerprint {', '.join(sorted(known))})" if known else "" for _, known in named.values()]
+    prints = [f" (fingerprint {_few(known)})" if known else "" for _, known in named.values()]
     told = "; ".join(sentence + known for sentence, known in zip(sentences, prints, strict=True))
     return f"By their replies: {told}." if told else ""
 
@@ -239,3 +253,10 @@ def evaluate_experiment(parameters: RunParameters | Run, experiment: str) -> Eva
 def plan_run(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> TaskPlan:
     """Read the conversations of a tier and find out what is missing; nothing is computed or called."""
     return plan_task(BEAM, parameters, arms, quiet=quiet)
+
+
+def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, str]) -> Manifest:
+    """The manifest of a part of a run: the hashes cover only the conversations named. `left_out` is the part's own."""
+    kept = {key: record for key, record in manifest.conversations.items() if key in ids}
+    sums = {ANSWERS: manifest.answers_sha256, JUDGEMENTS: manifest.judgements_sha256}
+    return Manifest.over(dict(manifest), kept, left_out, sums)

@@ -7,7 +7,7 @@ progress and records failures. A new benchmark is one subclass of `Task` (see `t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, baseline_memory, own_arm
 from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
-from beamlib.evaluate.old_records import convert_old_records
-from beamlib.evaluate.records import ANSWERS, RUN, ConversationRecord, RunManifest, TaskManifest, made_by
+from beamlib.evaluate.records import ANSWERS, RUN, Answer, ConversationRecord, RunManifest, TaskManifest, made_by
 from beamlib.evaluate.run_store import ANSWER_CODE, RunStore, prompt_hashes, settings_of
 from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING
@@ -147,6 +145,10 @@ class Task(ABC):
         """Why an arm cannot be asked about a unit; empty where it can."""
         return ""
 
+    def part(self, unit: Unit, questions: Collection[str]) -> Unit | None:
+        """The unit with some of its questions; None where a task asks all of them."""
+        return None
+
     def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
         """The answers to a unit with the gold that the judge needs."""
         return ()
@@ -236,7 +238,6 @@ class Task(ABC):
         """The records in an arm's folder as they are, by whatever settings they were made; its verdicts where they are
         by the judge of `run`.
         """
-        convert_old_records(folder)
         manifest = self.manifest.read(folder)
         names = ("task", "arm", "settings", "reader", "models", "prompts", "answers_key", "notes")
         store = self._store(folder, {name: getattr(manifest, name) for name in names}, run)

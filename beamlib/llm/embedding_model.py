@@ -67,8 +67,8 @@ class EmbeddingModel(ForwardingModel):
     numbers that are not finite is retried like any unusable reply.
     """
 
-    def __init__(self, role: str, endpoint: Embedding, *, max_concurrency: int | None = None) -> None:
-        super().__init__(role, endpoint, "embeddings", max_concurrency=max_concurrency)
+    def __init__(self, role: str, endpoint: Embedding) -> None:
+        super().__init__(role, endpoint, "embeddings")
         self._embedding = endpoint
         self._dimensions = endpoint.dimensions or 0
         self._waiting: deque[tuple[str, asyncio.Future[Completion]]] = deque()
@@ -95,7 +95,7 @@ class EmbeddingModel(ForwardingModel):
         """
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting.append((self.request(prompt)["input"], future))
-        if self._running < self.max_concurrency:
+        if self._running < self.endpoint.concurrency:
             self._running += 1
             worker = asyncio.create_task(self._work())
             self._workers.add(worker)

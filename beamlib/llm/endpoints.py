@@ -20,12 +20,15 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from beamlib.errors import UserError
 from beamlib.files import read_settings, to_json, write_text
-from beamlib.llm.basis import Basis
+from beamlib.llm.exchange import MOST_REPLY_BYTES, Basis
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
-from beamlib.llm.model import MOST_REPLY_BYTES
 
 EMBEDDING, RERANKER = "embedding", "reranker"
 """The role that turns texts into vectors, for encoders and for memories from outside this package."""
+Route = Literal["chat/completions", "responses", "embeddings", "rerank"]
+ROUTES: tuple[Route, ...] = ("chat/completions", "responses", "embeddings")
+"""What requests of other programs are forwarded to, relative to the base URL."""
+RERANK: Route = "rerank"
 MODELS = "models.yaml"
 """Name of a models file in the folder of parameter files, and in a run folder where one endpoint plays every role."""
 BACKBONE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -42,6 +45,11 @@ _OWN_FIELDS = ("model", "messages", "stream", "n", "temperature", "seed", "max_t
 _ADDRESS = "must be an address such as http://127.0.0.1:8000/v1, without # and with no query but Azure's api-version"
 _QUERY = {"api-version"}
 _NO_KEY = "put it into an environment variable, and that variable's name into key_variable"
+
+
+def forwarded_step(arm: str, route: Route) -> str:
+    """Name the step that a call of an arm's memory is stored as, for example `mem0/chat`."""
+    return f"{arm}/{route.partition('/')[0]}"
 
 
 def _entries(value: object, path: tuple[str, ...] = ("",)) -> Iterator[tuple[tuple[str, ...], str]]:

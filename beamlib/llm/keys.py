@@ -1,6 +1,6 @@
 """Recognise API keys, and search a run's files for them.
 
-Keys come from environment variables and stay in the memory of this process and of its workers. Settings are checked
+Keys come from environment variables and stay in the memory of the process that was started. Settings are checked
 before use for what looks like a key; all files of a run are searched afterwards for the values of the variables.
 """
 
@@ -12,11 +12,9 @@ import os
 import re
 import sqlite3
 import sys
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import cache, reduce
-from html import escape
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -82,19 +80,11 @@ def is_secret(value: str) -> bool:
 
 @cache
 def encodings_of(key: str) -> tuple[str, ...]:
-    """Return the forms in which a text may contain `key`: plain, JSON, URL, HTML, hexadecimal and base64."""
-    # Base64 depends on the offset in a group of three bytes; characters shared with neighbours are left out.
-    raw = key.encode()
-    base64 = [
-        encode(b"\0" * shift + raw)[skip:-4].decode()
-        for encode in (b64encode, urlsafe_b64encode)
-        for shift, skip in enumerate((0, 2, 3))
-    ]
+    """Return the forms in which a text may contain `key`: plain, in JSON and in a URL."""
     urls = [quoting(key, safe=safe) for quoting in (quote, quote_plus) for safe in ("", "/")]
     urls += [re.sub("%..", lambda part: part[0].lower(), url) for url in urls]
     in_json = json.dumps(key)[1:-1]
-    others = [in_json, in_json.replace("/", "\\/"), *urls, escape(key), raw.hex(), raw.hex().upper()]
-    return tuple(dict.fromkeys([key, *others, *(text for text in base64 if len(text) >= _SHORTEST_KEY)]))
+    return tuple(dict.fromkeys([key, in_json, in_json.replace("/", "\\/"), *urls]))
 
 
 def without_key(text: str, key: str) -> str:
@@ -111,25 +101,14 @@ _kept: dict[str, str] = {}
 def read_key(variable: str) -> str:
     """Return the key in an environment variable, empty if unset, and take it out of the environment.
 
-    Programs that this process starts do not inherit it. Workers and kernels get it by `keep_keys`.
+    Programs that this process starts do not inherit it: this process makes all calls.
     """
     if value := os.environ.get(variable):
-        keep_keys({variable: value})
+        _kept[variable] = value
+        close_process()
         if not value.startswith("/"):  # PATH and HOME stay, whatever a models file from elsewhere names
             del os.environ[variable]
     return _kept.get(variable, "").strip()
-
-
-def kept_keys() -> dict[str, str]:
-    """Return the keys that this process has read, by variable."""
-    return dict(_kept)
-
-
-def keep_keys(keys: Mapping[str, str]) -> None:
-    """Keep keys for `read_key`, and close this process to others of the same user."""
-    _kept.update(keys)
-    if keys:
-        close_process()
 
 
 def close_process() -> None:
@@ -156,7 +135,7 @@ def refuse_keys(paths: Iterable[Path], variables: Iterable[str]) -> list[str]:
         UserError: names the files that contain a key, and the variables.
     """
     keys = key_values(variables)
-    forms = {name: _encoded(value) for name, value in keys.items()}
+    forms = {name: {form.encode() for form in encodings_of(value)} for name, value in keys.items()}
     overlap = max((len(form) for encoded in forms.values() for form in encoded), default=1) - 1
     hits = []
     for path in sorted(paths) if forms else ():
@@ -171,10 +150,6 @@ def refuse_keys(paths: Iterable[Path], variables: Iterable[str]) -> list[str]:
         )
         raise UserError(reduce(without_key, keys.values(), message))
     return list(forms)
-
-
-def _encoded(key: str) -> set[bytes]:
-    return {key.encode("utf-16-le"), *(form.encode() for form in encodings_of(key))}
 
 
 def _search(pieces: Iterable[bytes], forms: Mapping[str, set[bytes]]) -> list[str]:

@@ -12,9 +12,12 @@ import ipaddress
 import os
 import ssl
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -31,6 +34,11 @@ ERROR_BYTES = 1 << 16
 _CONNECT_SECONDS = 15.0
 _EARLY_SECONDS = 0.001
 """How long a new connection is watched for a reply that nobody has asked for."""
+_WINDOW = 65_535
+"""Bytes that a server takes at once of a connection of HTTP/2, unless it says otherwise."""
+_CONNECTIONS = 16
+"""The most connections of HTTP/2 to an address."""
+_IDLE_SECONDS = 30.0
 _REPLY_BYTES: ContextVar[int] = ContextVar("_REPLY_BYTES")
 _HEADERS = {
     "Accept": "application/json",
@@ -39,6 +47,8 @@ _HEADERS = {
     "Connection": "close",  # HTTP/2 has no such header, and leaves it out
     "User-Agent": "beamlib",
 }
+_ABOUT_US = ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
+"""Ends of the headers in which `openai` describes the machine: nobody needs them, and they cost time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +101,10 @@ class Transport:
         await self._http.aclose()
 
     def _client(self, key: str) -> AsyncOpenAI:
-        from openai import AsyncAzureOpenAI, AsyncOpenAI
+        from openai import AsyncAzureOpenAI, AsyncOpenAI, Omit
 
-        common: dict[str, Any] = {"base_url": self.base_url, "http_client": self._http, "default_headers": _HEADERS}
+        headers = _HEADERS | {f"X-Stainless-{name}": Omit() for name in _ABOUT_US}
+        common: dict[str, Any] = {"base_url": self.base_url, "http_client": self._http, "default_headers": headers}
         if not self.api_version:
             return AsyncOpenAI(api_key=key, max_retries=0, **common)
         # Azure's keys have a header of their own; a token of its directory (a JWT) is sent as everywhere.
@@ -107,61 +118,129 @@ class Transport:
 def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:
     import httpx2
 
-    def refuse_early_reply() -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-        """Watch one request: what came before any of it was sent is no answer to it."""
-        streams: list[Any] = []
+    secure = urlsplit(base_url).scheme == "https"
 
-        async def watch(event: str, facts: Mapping[str, Any]) -> None:
-            if event == "connection.connect_tcp.complete":
-                streams.append(facts["return_value"])
-            elif event == "http11.send_request_headers.started":
-                await asyncio.sleep(_EARLY_SECONDS)
-                if streams[-1].get_extra_info("is_readable"):
-                    raise httpx2.RemoteProtocolError("it answered before the request was sent")
+    @cache
+    def verified(http2: bool) -> ssl.SSLContext | bool:  # a context for each: the protocols offered are kept in it
+        return httpx2.create_ssl_context() if secure else False
 
-        return watch
+    def connections(http2: bool) -> httpx2.AsyncHTTPTransport:
+        kept = 1 if http2 else 0
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=_IDLE_SECONDS)
+        return httpx2.AsyncHTTPTransport(verify=verified(http2), http2=http2, proxy=proxy, limits=limits)
 
     class Bounded(httpx2.AsyncBaseTransport):
-        """Reads each body up to its bound, unpacked, before anybody else sees it."""
+        """Shares connections of HTTP/2 or opens one per call; reads each body up to its bound, unpacked.
 
-        def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
-            self.inner = inner
+        Until it is known which, each connection gets one call and the others wait: at one that comes to be HTTP/1.1,
+        httpx would send them one after the other, with a handshake before each.
+        """
+
+        def __init__(self) -> None:
+            self.single = connections(http2=False)
+            self.shared: list[httpx2.AsyncHTTPTransport] = []  # each has one connection
+            self.sending = Counter[httpx2.AsyncHTTPTransport]()
+            self.http2 = False
+            self.known: asyncio.Future[None] | None = None
 
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            if not secure:  # over TLS a socket is readable for tickets of sessions, too
-                request.extensions["trace"] = refuse_early_reply()
-            response = await self.inner.handle_async_request(request)
+            if not secure:
+                return await self.send(request, self.single)
+            learns = self.known is None or (self.known.done() and self.known.exception() is not None)
+            if learns or self.known is None:
+                self.known = asyncio.get_running_loop().create_future()
+            size = int(request.headers["content-length"])
+            chosen = self.shared_connection(size)
+            self.sending[chosen] += size
             try:
-                limit = ERROR_BYTES if response.status_code >= 300 else _REPLY_BYTES.get()
-                encoding = response.headers.get("content-encoding", "").strip().lower()
-                pieces: Any = response.stream
-                content, complete = await read_at_most(pieces, limit, encoding)
-            except zlib.error as error:
-                raise httpx2.DecodingError(f"its body is not what its Content-Encoding says: {error}") from None
+                if not self.known.done():
+                    if learns or self.sending[chosen] == size:
+                        return await self.learn(request, chosen, self.known)
+                    await asyncio.shield(self.known)
+                return await self.send(request, chosen if self.http2 else self.single)
             finally:
-                await response.aclose()
-            dropped = ("content-encoding", "content-length", "transfer-encoding")
-            headers = {name: value for name, value in response.headers.items() if name not in dropped}
-            if "content-type" in headers:  # a charset may be one that cannot be decoded
-                headers["content-type"] = headers["content-type"].partition(";")[0]
-            extensions = {**response.extensions, "complete": complete}
-            return httpx2.Response(
-                response.status_code, headers=headers, content=content, extensions=extensions, request=request
-            )
+                self.sending[chosen] -= size
+
+        def shared_connection(self, size: int) -> httpx2.AsyncHTTPTransport:
+            """Choose the first connection that has room for a request, or the one with most."""
+            room = (one for one in self.shared if not self.sending[one] or self.sending[one] + size <= _WINDOW)
+            chosen = next(room, None)
+            if chosen is None and len(self.shared) < _CONNECTIONS:
+                self.shared.append(chosen := connections(http2=True))
+            return chosen or min(self.shared, key=self.sending.__getitem__)
+
+        async def send(
+            self, request: httpx2.Request, connection: httpx2.AsyncHTTPTransport, *, learns: bool = False
+        ) -> httpx2.Response:
+            if learns or not self.http2:
+                request.extensions["trace"] = self.watch()
+            return await read_response(request, await connection.handle_async_request(request))
+
+        async def learn(
+            self, request: httpx2.Request, connection: httpx2.AsyncHTTPTransport, known: asyncio.Future[None]
+        ) -> httpx2.Response:
+            """Send a first request; those that wait for it fail as it does where there is no connection."""
+            try:
+                return await self.send(request, connection, learns=True)
+            except BaseException as error:
+                if not known.done():
+                    cause = error if isinstance(error, httpx2.TransportError) else httpx2.ConnectTimeout("timed out")
+                    known.set_exception(cause)
+                    known.exception()  # nobody may wait
+                raise
+
+        def watch(self) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+            """Follow one request: learn the protocol, and refuse what comes before it was sent as an answer to it."""
+            streams: list[Any] = []
+
+            async def follow(event: str, facts: Mapping[str, Any]) -> None:
+                if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+                    streams.append(facts["return_value"])
+                    # A proxy may have a TLS of its own.
+                    if event.endswith("start_tls.complete") and (proxy is None) == event.startswith("connection."):
+                        self.http2 = streams[-1].get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
+                        if self.known is not None and not self.known.done():
+                            self.known.set_result(None)
+                elif event == "http11.send_request_headers.started" and streams:
+                    # Readable is not enough: over TLS it may be a ticket of the session.
+                    early = b""
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_EARLY_SECONDS):
+                            early = await streams[-1].read(1)
+                    if early:
+                        raise httpx2.RemoteProtocolError("it answered before the request was sent")
+
+            return follow
 
         async def aclose(self) -> None:
-            await self.inner.aclose()
+            for connection in (self.single, *self.shared):
+                await connection.aclose()
 
-    secure = urlsplit(base_url).scheme == "https"
+    async def read_response(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        try:
+            limit = ERROR_BYTES if response.status_code >= 300 else _REPLY_BYTES.get()
+            encoding = response.headers.get("content-encoding", "").strip().lower()
+            pieces: Any = response.stream
+            content, complete = await read_at_most(pieces, limit, encoding)
+        except zlib.error as error:
+            raise httpx2.DecodingError(f"its body is not what its Content-Encoding says: {error}") from None
+        finally:
+            await response.aclose()
+        dropped = ("content-encoding", "content-length", "transfer-encoding")
+        headers = {name: value for name, value in response.headers.items() if name not in dropped}
+        if "content-type" in headers:  # a charset may be one that cannot be decoded
+            headers["content-type"] = headers["content-type"].partition(";")[0]
+        extensions = {**response.extensions, "complete": complete}
+        return httpx2.Response(
+            response.status_code, headers=headers, content=content, extensions=extensions, request=request
+        )
+
     try:
         httpx2.URL(base_url)
-        inner = httpx2.AsyncHTTPTransport(
-            verify=httpx2.create_ssl_context() if secure else False, http2=secure, proxy=proxy,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8 if secure else 0),
-        )  # fmt: skip
+        bounded = Bounded()
     except (httpx2.InvalidURL, ValueError) as error:
         raise UserError(f"base_url is {base_url!r}, or its proxy, is not an address ({error}); correct it.") from None
-    return httpx2.AsyncClient(transport=Bounded(inner), trust_env=False, follow_redirects=False)
+    return httpx2.AsyncClient(transport=bounded, trust_env=False, follow_redirects=False)
 
 
 async def read_at_most(pieces: AsyncIterable[bytes], limit: int, encoding: str = "") -> tuple[bytes, bool]:

@@ -1,14 +1,64 @@
-"""Memories that stand for what is named otherwise: a program of somebody else's, and results that others published."""
+"""Memories from outside this package: how `--memory` and the parameter `own_memory` name them, and what declares them.
+
+A value is `NAME,NAME` (declared memories), `file.py:Class`, `label=file.py:Class` or `process:NAME:COMMAND`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import shlex
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from beamlib.memory.declared import DeclaredMemory, Given, Joins, MemorySettings, setting
+from beamlib.errors import UserError
+from beamlib.memory.declared import DeclaredMemory, Given, Joins, MemorySettings, named_memories, setting
 from beamlib.plugins import plugins
+from beamlib.settings import PLAIN_NAME
+
+PROCESS = "process:"
+OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
+"""A memory that is declared nowhere: `file.py:Class`, or `process:NAME:COMMAND`. The class, and the name, names a
+folder."""
+_LABELLED = re.compile(rf"({PLAIN_NAME})=(.+\.py:\w+)")
+EXAMPLE = "process:mine:./mine.pl"
+
+
+def listed_memories(memory: str) -> tuple[str, ...]:
+    """Split the value of `own_memory`: several memories can be given only by their names, separated by commas."""
+    names = memory.split(",")
+    if memory and set(named_memories()).issuperset(names):
+        return tuple(dict.fromkeys(names))
+    labelled = _LABELLED.fullmatch(memory)
+    return (labelled[2],) if labelled else (memory,) if memory else ()
+
+
+def label_of(memory: str) -> str | None:
+    """Return the name that the value of `own_memory` has before the file: `newest=mine.py:Newest`."""
+    labelled = _LABELLED.fullmatch(memory)
+    return labelled[1] if labelled else None
+
+
+def with_label(target: str, label: str | None) -> str:
+    """Return the value of `own_memory` for a memory; only those in files bear labels."""
+    return f"{label}={target}" if label and _LABELLED.fullmatch(f"{label}={target}") else target
+
+
+def only_named(memory: str) -> bool:
+    """Tell whether the value of `own_memory` is empty or holds names of declared memories alone."""
+    return set(named_memories()).issuperset(listed_memories(memory))
+
+
+def program_of(target: str) -> tuple[str, list[str]]:
+    """Return name and words of the command of `process:NAME:COMMAND`."""
+    _, name, command = target.split(":", 2)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"--memory: the command {command!r} cannot be read ({error}); correct its quotes.") from None
+    if not words:
+        raise UserError(f"--memory: process:NAME:COMMAND has no command; give one, for example {EXAMPLE}.")
+    return name, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +89,6 @@ class AdapterSettings(MemorySettings):
     )
 
 
-def spread_k(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that options give, with a K that they give for systems of others, too."""
-    return {"adapter_k": settings["k"], **settings} if "k" in settings else dict(settings)
-
-
 class Own(DeclaredMemory):
     """A memory from outside this package, in a process of its own: a class in a file, or a command."""
 
@@ -64,7 +109,6 @@ class Own(DeclaredMemory):
 
     @classmethod
     def opened(cls, given: Given) -> AbstractContextManager[Any]:
-        """Start its process, which ends with the block."""
         return plugins().open_memory(given.arm, given.settings, given.models)
 
 

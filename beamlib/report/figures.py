@@ -23,8 +23,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.style import context
 
-from beamlib.data.checked_json import left_out_line
+from beamlib import __version__
 from beamlib.errors import UserError
+from beamlib.evaluate.records import left_out_line
 from beamlib.files import sha256, write_bytes, write_json
 from beamlib.report.csv_cells import safe_cells
 from beamlib.report.footer import Footer, model_shown
@@ -39,7 +40,6 @@ from beamlib.report.long_frame import (
     sizes_of,
 )
 from beamlib.report.series import HATCHES, in_order, looks_of
-from beamlib.version import __version__
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
 _MARKERS = "osD^vPX*"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -11,14 +12,13 @@ from typing import Any
 
 import pandas as pd
 
-from beamlib.data.checked_json import left_out_line
+from beamlib.data.conversations import slice_in_words
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import ContextLosses
-from beamlib.evaluate.arms import searches
-from beamlib.evaluate.configuration import stated, windows_stated
-from beamlib.evaluate.imported import Imported
+from beamlib.evaluate.arms import searches, stated, windows_stated
+from beamlib.evaluate.beam_records import Imported
+from beamlib.evaluate.records import ContextLosses, left_out_line
 from beamlib.llm.endpoints import EMBEDDING
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.plugins import plugins
 from beamlib.text import count
 
@@ -88,6 +88,33 @@ def _range(values: pd.Series[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def domain_mix(conversations: Iterable[str]) -> str:
+    """Say how the domains of released conversations are mixed in each size, which intervals over them do not show.
+
+    Empty where all are of one domain.
+    """
+    domains = pd.read_csv(str(files("beamlib.data") / "domains.csv"), index_col="id")["domain"]
+    by_size: dict[str, Counter[str]] = {}
+    for name in conversations:
+        by_size.setdefault(name.partition("-")[0], Counter())[domains.get(name, "unknown")] += 1
+    mixes = [
+        f"{size} {', '.join(f'{number} {domain}' for domain, number in mix.most_common())}"
+        for size, mix in by_size.items()
+    ]
+    if len({domain for mix in by_size.values() for domain in mix}) < 2:
+        return ""
+    return f"Domains: {'; '.join(mixes)}. Intervals hold for conversations of this mix, not for others."
+
+
+def _released(manifests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the conversations whose files are the released ones, by their hashes."""
+    stated = [_entry(manifest, "conversations") for manifest in manifests]
+    records = {key: record for own in stated if isinstance(own, Mapping) for key, record in own.items()}
+    for key in sorted(records, key=lambda key: (len(key), key)):
+        if set(records[key].get("files", {}).values()) == {"released"}:
+            yield key
+
+
 @dataclass(frozen=True, slots=True)
 class Footer:
     """The basis of a table. Counts are None if they are not known, as for published values.
@@ -101,7 +128,8 @@ class Footer:
         windows: Tokens that memories may fill.
         retrieval: The indexes, and what each memory searches in them.
         imported: The sources of imported results.
-        memories: Versions of others' memories, and how they differ from the vendor's product.
+        memories: Versions of others' memories, how they differ from the vendor's product; the mix of domains.
+        asked: Which questions are asked, where not all are.
     """
 
     protocol: str
@@ -123,14 +151,15 @@ class Footer:
     retrieval: str = ""
     imported: tuple[str, ...] = ()
     memories: tuple[str, ...] = ()
+    asked: str = ""
 
     def lines(self) -> list[str]:
         """Write the footer as lines: `SHOWN_LINES` say what a table is, the rest is what to look up."""
         return [
             f"Protocol: {self.protocol}. Judge: {model_shown(self.judge)}. Reader: {model_shown(self.reader)}.",
             f"Data: {self.data_revision}; {count(self.n_conversations, 'conversation')}, "
-            f"{count(self.n_questions, 'question')}, {count(self.unscored, 'unscored', plural='unscored')}"
-            f"{self._why()}. Interval: {self.interval}.",
+            f"{count(self.n_questions, 'question')}{f' ({self.asked})' if self.asked else ''}, "
+            f"{count(self.unscored, 'unscored', plural='unscored')}{self._why()}. Interval: {self.interval}.",
             *filter(None, [fitness(self.data_revision)]),
             *([plugins().judge_error()] if any(map(is_offline, self.judge.split(" | "))) else []),
             *([f"Configuration: {self.configuration}."] if self.configuration else []),
@@ -203,8 +232,18 @@ def footer(
         retrieval="; ".join(searches([_searching(manifest) for manifest in manifests])),
         imported=tuple(dict.fromkeys(line for imported in _imports(manifests) for line in imported.lines()))
         + ((CLAIMED_LINE,) if any(manifest.get("claimed") for manifest in manifests) else ()),
-        memories=tuple(dict.fromkeys(note for manifest in manifests for note in manifest.get("notes", ()))),
+        memories=(
+            *dict.fromkeys(note for manifest in manifests for note in manifest.get("notes", ())),
+            *filter(None, [domain_mix(_released(manifests))]),
+        ),
+        asked=_asked(manifests),
     )
+
+
+def _asked(manifests: Sequence[Mapping[str, Any]]) -> str:
+    """Say which questions the runs asked; empty where each asked all of them."""
+    slices = [slice_in_words(manifest.get("settings", {}).get("per_ability", 0)) for manifest in manifests]
+    return " | ".join(dict.fromkeys(one or "all" for one in slices)) if any(slices) else ""
 
 
 def _searching(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -93,14 +93,14 @@ def outcome_frame(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the share of every outcome per arm and ability, and over all abilities (`average`).
 
     A long frame with a column `outcome`: shares are means over conversations, as scores are, with their intervals. The
-    shares of an arm and ability sum to 1. An outcome that no question has is no sample's mean: it has no interval.
+    shares of an arm and ability sum to 1. An outcome that no question has is no sample's mean.
     """
     parts = []
     for outcome in OUTCOMES:
         shares = {name: own.assign(score=(own["outcome"] == outcome) * 1.0, unscored="") for name, own in rows.items()}
         parts.append(long_frame(shares).assign(outcome=outcome))
     frame = pd.concat(parts, ignore_index=True)
-    frame.loc[frame["mean"].eq(0), ["low", "high"]] = float("nan")
+    frame["equal"] &= frame["mean"].ne(0)
     return frame
 
 
@@ -110,8 +110,14 @@ def outcome_table(frame: pd.DataFrame, measured: Results) -> Table:
     rows = []
     for series, own in average.groupby("series", sort=False):
         cells = own.set_index("outcome").loc[list(OUTCOMES)]
-        shown = (with_interval(f"{row['mean']:.3f}", row["low"], row["high"], None) for row in cells.to_dict("records"))
-        rows.append((str(series), str(cells["n"].iloc[0]), str(cells["conversations"].iloc[0]), *shown))
+        n = int(cells["conversations"].iloc[0])
+        shown = [
+            with_interval(
+                f"{row['mean']:.3f}", row["low"], row["high"], n if row["equal"] else None, equal=row["equal"]
+            )
+            for row in cells.to_dict("records")
+        ]
+        rows.append((str(series), str(cells["n"].iloc[0]), str(n), *shown))
     header = ["memory", "questions", "conversations", *OUTCOMES]
     title = f"Where answers are lost, this run, {measured.evaluation.run.size}"
     notes = (f"Right: a score of at least {RIGHT}. Of several reasons the last column that holds counts.",)

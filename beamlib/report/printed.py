@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -59,15 +60,20 @@ def print_by_ability(
         (shared_value,) = {row.pop(name) for row in shown}
         if shared_value not in (None, ""):
             print(f"{name.replace('_', ' ')}: {shared_value}")
+    if not long:  # the lines on intervals count the conversations of each size
+        shown = [{name: row[name] for name in row if name not in _CONVERSATIONS} for row in shown]
     print_rows(shown, as_json=False, names=[name for name in names if name not in shared])
     conversations = {
         row["size"]: row[next(name for name in _CONVERSATIONS if name in row)] for row in averages.values()
     }
-    print(*(f"Interval, {size}: {interval_note(n)}." for size, n in conversations.items()), sep="\n")
+    lines = [f"Interval, {size}: {interval_note(n)}." for size, n in conversations.items()]
+    if any(row["low"] is None and conversations[row["size"]] > 1 for row in averages.values()):
+        lines += ["No interval: the value is equal in all conversations, or a bound of the data."]
+    print(*(fill(line, 80) for line in lines), sep="\n")
 
 
 _CONVERSATIONS = ("n_conversations", "conversations")
-_OF_ABILITY = ("ability", "low", "high", "n_questions", "n")
+_OF_ABILITY = ("ability", "low", "high", "equal", "n_questions", "n")
 _AVERAGES = ("average", "all")
 
 

@@ -7,9 +7,8 @@ stand-in, which is not a language model; RAG's numbers rest on no model at all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from importlib.resources import files
 from itertools import product
 
 import pandas as pd
@@ -17,7 +16,7 @@ from matplotlib.figure import Figure
 
 from beamlib.data.published import LENGTHS
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure
-from beamlib.report.footer import Footer
+from beamlib.report.footer import Footer, domain_mix
 from beamlib.report.results import RECALL, changes_of, long_frame
 from beamlib.report.series import series_named
 from beamlib.report.table import Table
@@ -98,7 +97,9 @@ class ReleasedRecall:
         fixed += [f"K = {ks[0]}"] if len(ks) == 1 else []
         frame = long_frame(scores)
         # What the best choice reaches is a bound of the data, no sample's mean.
-        frame.loc[frame["series"].str.startswith(BEST), ["low", "high"]] = float("nan")
+        bounds = frame["series"].str.startswith(BEST)
+        frame.loc[bounds, ["low", "high"]] = float("nan")
+        frame["equal"] &= ~bounds
         title = ", ".join([title, "released benchmark", *fixed])
         return result_table(frame if abilities else averages(frame), title, self.footer)
 
@@ -175,19 +176,6 @@ class ReleasedRecall:
         conversations = count(int(drawn["conversations"].sum()), "conversation")
         basis = f"{conversations}, n = {drawn['n'].sum()}. {_KEYS}"
         return figure, frame, f"Figure {number} on the released benchmark: {what}. {basis}"
-
-
-def domain_mix(conversations: Iterable[str]) -> str:
-    """Say how the domains of released conversations are mixed in each size, which intervals over them do not show."""
-    domains = pd.read_csv(str(files("beamlib.data") / "domains.csv"), index_col="id")["domain"]
-    by_size: dict[str, Counter[str]] = {}
-    for name in conversations:
-        by_size.setdefault(name.partition("-")[0], Counter())[domains.get(name, "unknown")] += 1
-    mixes = (
-        f"{size} {', '.join(f'{number} {domain}' for domain, number in mix.most_common())}"
-        for size, mix in by_size.items()
-    )
-    return f"Domains: {'; '.join(mixes)}. Intervals hold for conversations of this mix, not for others."
 
 
 def _removed(arm: str) -> str | None:

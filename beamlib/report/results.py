@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
-from beamlib.data.conversations import Probe
+from beamlib.data.conversations import Probe, slice_in_words
 from beamlib.data.errata import reading_note, spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import Evaluation, Manifest, read_judgements, read_manifest, stored_judgements
-from beamlib.evaluate.records import RUN
+from beamlib.evaluate.records import RUN, Answer, ContextLosses
 from beamlib.report.figures import averages
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE_ABILITY, COLUMNS, SERIES_FIELDS
@@ -45,6 +44,8 @@ _ALL, _DROP = "none, flag", "drop"
 """The two question sets of the parameter `errata`: `flag` marks questions and removes none."""
 
 RECALL = "evidence recall: share of the cited messages shown whole in the context (no model, no judge)"
+FIXED_RECALL = frozenset({"none", "oracle"})
+"""Memories whose evidence recall is fixed by construction: nothing is shown, or all cited messages are."""
 NOTES = "scratchpad"
 """The part of a context that paraphrases messages. A note on a message is not the message."""
 
@@ -199,34 +200,11 @@ class Results:
         base = next(name for name in self.scores if "without" not in name)
         return changes_of(self.plotted_scores, base, seed)
 
-    def index_recall(self) -> pd.DataFrame:
-        """Compute the evidence recall of LIGHT's episodic index by itself."""
-        gold = {key: value for loaded in self.evaluation.loaded.values() for key, value in loaded.gold.items()}
-        alone = {}
-        for name, answers in self.evaluation.answers.items():
-            episodic = [_only_episodic(answer) for answer in answers]
-            alone[name] = recall_rows(episodic, gold)
-        frame = averages(long_frame(alone)).set_index("series")[["mean"]]
-        return frame.rename(columns={"mean": "episodic index alone"})
-
     def recall_by_counting(self) -> pd.DataFrame:
         """Average the evidence recall of every arm: messages shown whole, at least in part, shown or noted."""
         columns = {"whole": self.evidence, "at least in part": self.partial, "shown or noted": self.noted}
         frame = {name: averages(recall).set_index("series")["mean"] for name, recall in columns.items()}
         return pd.DataFrame(frame).round(3)
-
-    def cut_counts(self) -> pd.DataFrame:
-        """Count per arm what was recalled and did not fit into the contexts, and their mean size in tokens."""
-        rows = {}
-        for name, answers in self.evaluation.answers.items():
-            losses = ContextLosses.of(answers)
-            rows[name] = {
-                "questions": len(answers),
-                "with cuts": losses.cut_answers,
-                **losses.cuts.labelled,
-                "mean context tokens": round(sum(answer.context_tokens for answer in answers) / max(len(answers), 1)),
-            }
-        return pd.DataFrame(rows).T.rename_axis("series")
 
 
 def results(evaluation: Evaluation) -> Results:
@@ -262,9 +240,10 @@ def results(evaluation: Evaluation) -> Results:
 
 
 def _without_fixed(evidence: pd.DataFrame) -> pd.DataFrame:
-    """Take the intervals off what is fixed by construction: `oracle` is handed all cited messages, `none` nothing."""
-    evidence.loc[evidence["series"].isin(["oracle", "none"]), ["low", "high"]] = float("nan")
-    return evidence
+    """Take the intervals off what is fixed by construction (`FIXED_RECALL`)."""
+    fixed = evidence["series"].isin(FIXED_RECALL)
+    evidence.loc[fixed, ["low", "high"]] = float("nan")
+    return evidence.assign(equal=evidence["equal"] & ~fixed)
 
 
 def of_arm(scores: pd.DataFrame, arm: Arm) -> pd.DataFrame:
@@ -291,7 +270,7 @@ def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], counting: C
 def recalled_ids(answer: Answer, counting: Counting = "whole") -> frozenset[int]:
     """Return the messages that an answer's context recalls.
 
-    Answers of earlier versions do not say which messages are whole: all messages of parts other than `NOTES` count.
+    Imported answers do not say which messages are whole: all messages of parts other than `NOTES` count.
     """
     shown = frozenset(i for part, ids in answer.parts.items() if part != NOTES for i in ids)
     shown = shown if answer.parts else frozenset(answer.message_ids)
@@ -372,11 +351,6 @@ def _of_probe(records: Sequence[_Record], probe: Probe) -> _Record:
     return next(record for record in records if record.probe_id == probe.id)
 
 
-def _only_episodic(answer: Answer) -> Answer:
-    ids = answer.parts.get("episodic", ())
-    return answer.model_copy(update={"parts": {"episodic": ids}, "message_ids": ids})
-
-
 def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -> pd.DataFrame:
     """Summarise every arm over all questions (`none`, `flag`) and, as "<arm>, drop", without `spoilt` ones.
 
@@ -443,10 +417,11 @@ def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, An
     if as_is:
         judgements = read_judgements(folder)
         fixed: dict[str, Any] = {"arm": folder.name, "protocol": protocol, "judge": None, "reader": None}
-        left_out = None
+        left_out = asked = None
     else:
         manifest = read_manifest(folder)
         judgements, left_out = stored_judgements(folder), ", ".join(sorted(manifest.left_out))
+        asked = slice_in_words(manifest.settings.get("per_ability", 0))
         fixed = {"arm": manifest.arm, "protocol": protocol, "judge": manifest.judge, "reader": manifest.reader}
     summary = summarise(score_run(judgements, protocol))
     rows = []
@@ -454,5 +429,5 @@ def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, An
         values = {
             str(key): None if isinstance(value, float) and value != value else value for key, value in row.items()
         }
-        rows.append({**fixed, **values, "left_out": left_out, "vouched": not as_is})
+        rows.append({**fixed, **values, "left_out": left_out, "asked": asked, "vouched": not as_is})
     return rows

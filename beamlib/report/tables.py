@@ -6,6 +6,7 @@ cannot be compared share a table only on request, and a note then says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -143,17 +144,33 @@ def _cell(row: _Row | None, most: Any = 0, *, intervals: bool = True) -> str:
     if row is None or not mean:
         return NOTHING
     shown = with_interval(
-        mean, row["low"] if intervals else float("nan"), row["high"], n if pd.isna(most) or most != 1 else None
+        mean,
+        row["low"] if intervals else float("nan"),
+        row["high"],
+        n if pd.isna(most) or most != 1 else None,
+        equal=intervals and row.get("equal") is True,
     )
-    shown = f"{shown} (n = {int(n)})" if not pd.isna(n) and 1 < n < most else shown
+    shown = f"{shown} (n = {int(n)})" if not pd.isna(n) and 1 < n < most and not row.get("equal") else shown
     return f"{shown} {PARTIAL}" if row.get("unscored", 0) > 0 else shown
 
 
-def with_interval(mean: str, low: float, high: float, conversations: int | None) -> str:
-    """Format "0.412 [0.38, 0.45]", "0.412 (n = 1)" for one conversation, or the mean alone without an interval."""
+def with_interval(mean: str, low: float, high: float, conversations: int | None, *, equal: bool = False) -> str:
+    """Format "0.412 [0.38, 0.45]", "0.412 (n = 1)" for one conversation, or the mean alone without an interval.
+
+    `equal`: all conversations have this value, which shows no spread: "0.100 (equal in all 5)".
+    """
     if not pd.isna(conversations) and conversations == 1:
         return f"{mean} (n = 1)"
+    if equal:
+        return f"{mean} (equal in all {conversations})"
     return mean if pd.isna(low) or pd.isna(high) else f"{mean} [{low:.2f}, {high:.2f}]"
+
+
+def ends_text(low: float, high: float, n: int, form: str = ".2f") -> str:
+    """Format the interval of a paired difference: "[-0.031, 0.002]", "(equal in all 5)", or nothing for n < 2."""
+    if n < 2:
+        return ""
+    return f"(equal in all {n})" if math.isnan(low) else f"[{low:{form}}, {high:{form}}]"
 
 
 def _numbers(row: _Row | None) -> list[str]:

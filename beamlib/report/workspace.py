@@ -17,19 +17,17 @@ from IPython import get_ipython
 from IPython.display import HTML, Image, Markdown, display
 from matplotlib.figure import Figure
 
-from beamlib.data.checked_json import left_out_line
+from beamlib.data.conversations import parse_size, slice_in_words
 from beamlib.data.published import PAPER_TITLES
-from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.beam_records import Evaluation, left_out
-from beamlib.evaluate.configuration import configuration_of_run, stated, writing_configuration
-from beamlib.evaluate.kept_settings import PARAMETERS
-from beamlib.evaluate.records import commit
+from beamlib.evaluate.records import commit, left_out_line
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import load_models
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import OFFLINE_NAME
-from beamlib.memory.targets import PROCESS, label_of, listed_memories, only_named, with_label
+from beamlib.memory.outside import PROCESS, label_of, listed_memories, only_named, with_label
 from beamlib.params import (
     BASE,
     FIELDS,
@@ -41,7 +39,7 @@ from beamlib.params import (
     load_parameters,
     usual_parameters,
 )
-from beamlib.places import PARAMS, ROOT
+from beamlib.places import PARAMS, ROOT, refuse_data
 from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import misprint_notes, published_long
 from beamlib.report.outcomes import outcome_figure, outcome_frame, outcome_table, outcomes_of
@@ -49,14 +47,15 @@ from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
 from beamlib.report.tables import NOTHING, published_footer, result_table, side_by_side
-from beamlib.run import PUBLISHED, Run
+from beamlib.run import PARAMETERS, PUBLISHED, Run
+from beamlib.scoring.measured import MOST_PAIRS
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 
 _HIDDEN = frozenset({"paper", "run", "data", "workers", "calls", "confirm_cost", "memorycode", "meme"})
 _ONLY_BEAM = frozenset(
     {
-        "size", "chat_variant", "strip_markers", "errata", "retrievers", "budgets", "question_in_prompt",
+        "size", "chat_variant", "strip_markers", "errata", "per_ability", "retrievers", "budgets", "question_in_prompt",
         "judge_repeats", "alignment", "protocol", *OF_GENERATION,
     }
 ) - {"generation_seed"}  # fmt: skip
@@ -90,8 +89,12 @@ class Workspace:
         return self.parameters.part if self.parameters.data or self.generating else PUBLISHED
 
     def save_table(self, table: SomeTable, name: str) -> SomeTable:
-        """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
-        self.files += save_table(table, name, Path(self.parameters.run) / "tables" / self.part)
+        """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown.
+
+        A table of the released benchmark (`_released` in its name) rests on no run and has one place for all tiers.
+        """
+        part = PUBLISHED if "_released" in name else self.part
+        self.files += save_table(table, name, Path(self.parameters.run) / "tables" / part)
         return table
 
     def save_figure(
@@ -108,6 +111,8 @@ class Workspace:
         caption = " ".join(filter(None, [caption, _constant_note(data) if scores else ""]))
         if not (published or self.suite) and self.parameters.data and (missed := left_out(self.parameters)):
             caption = f"{caption} {left_out_line(missed)}"
+        if not (published or self.suite) and (asked := slice_in_words(self.parameters.chat.per_ability)):
+            caption = f"{caption} Questions: {asked}."
         folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published and not self.suite else self.part)
         # Where the run and its files lie has no bearing on what is plotted, nor has whether it was called or replayed;
         # all that would make equal figures differ, and tell of somebody's machine.
@@ -175,6 +180,10 @@ class Workspace:
     def released(self) -> ReleasedRecall:
         """Evidence recall on the released benchmark, from the shipped measurements."""
         return ReleasedRecall()
+
+    def measured_budgets(self, *budgets: int) -> list[int]:
+        """Return the budgets (by default the run's K) that were measured on the released benchmark, else 5."""
+        return [k for k in budgets or (self.parameters.retrieval.k,) if k <= MOST_PAIRS] or [5]
 
     def released_figure(self, number: int) -> Any:
         """Save and show the question of Figure 3, 4 or 5 on the released benchmark."""

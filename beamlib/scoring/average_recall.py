@@ -11,6 +11,7 @@ import numpy as np
 from beamlib.scoring.intervals import conversation_values, mean_interval
 from beamlib.scoring.measured import (
     ARMS,
+    BEST,
     COUNTINGS,
     RETRIEVERS,
     Measurement,
@@ -33,17 +34,18 @@ def average_recall(
     Returns:
         Rows `arm, retriever, size, k, ability, recall, low, high, partial, noted, tokens, n, conversations`. `recall`
         is the mean share of cited messages that the context shows whole, with its 95 % interval over `conversations`
-        (None for one). `partial` also counts messages shown in part, `noted` those that a note comes from as well.
-        `tokens` is the context's mean over the `n` questions. `ability` is one of the ten, "average" for the mean over
-        abilities, which every table and figure shows, or "all" for the mean over questions.
+        (None for one, for equal means, and for `BEST`, a bound of the data). `partial` also counts messages shown in
+        part, `noted` those that a note comes from as well. `tokens` is the context's mean over the `n` questions, None
+        for `BEST`. `ability` is one of the ten, "average" for the mean over abilities, which every table and figure
+        shows, or "all" for the mean over questions.
 
     Raises:
         UserError: An arm, a retriever or a budget was not measured.
     """
     measurements = list(measurements)
-    ranked = {name for one in measurements for question in one.questions for name in question.ranks}
+    ranked = {name for each in measurements for question in each.questions for name in question.ranks}
     known = list(dict.fromkeys((*RETRIEVERS, *sorted(name.partition(" ")[2] for name in ranked))))
-    check_choices("arm", arms, ARMS)
+    check_choices("arm", arms, (*ARMS, BEST))
     check_choices("retriever", retrievers, known)
     check_budgets(ks)
     by_size: dict[str, list[Measurement]] = {}
@@ -63,7 +65,7 @@ def _means(group: Sequence[Measurement], arm: str, retriever: str, k: int) -> li
         return []
     tokens = scores["whole"].assign(
         tokens=[
-            context_shown(measurement, question, arm, retriever, k).tokens
+            np.nan if arm == BEST else context_shown(measurement, question, arm, retriever, k).tokens
             for measurement in group
             for question in measurement.questions
             if question.cited
@@ -74,15 +76,15 @@ def _means(group: Sequence[Measurement], arm: str, retriever: str, k: int) -> li
         summary[counting] = summarise(scores[counting])["mean"]
     rows = []
     for row in summary.to_dict("records"):
-        low, high = (None if np.isnan(row[end]) else row[end] for end in ("low", "high"))
+        low, high = (None if arm == BEST or np.isnan(row[end]) else row[end] for end in ("low", "high"))
         chosen = tokens if row["ability"] == AVERAGE else tokens[tokens["ability"] == row["ability"]]
         values = {"ability": row["ability"], "recall": row["mean"], "low": low, "high": high}
         values |= {counting: row[counting] for counting in COUNTINGS[1:]}
-        values |= {"tokens": round(float(chosen["tokens"].mean())), "n": row["n_questions"]}
+        values |= {"tokens": None if arm == BEST else round(float(chosen["tokens"].mean())), "n": row["n_questions"]}
         rows.append(values | {"conversations": row["n_conversations"]})
     whole = scores["whole"].groupby("conversation_id")["score"].agg(["sum", "count"]).to_numpy(dtype=np.float64).T
     ends = mean_interval(conversation_values(*whole))
-    low, high = (None if np.isnan(end) else float(end) for end in ends)
+    low, high = (None if arm == BEST or np.isnan(end) else float(end) for end in ends)
     means = {counting: float(frame["score"].mean()) for counting, frame in scores.items()}
     over_questions = {"ability": "all", "recall": means["whole"], "low": low, "high": high}
     return [rows[-1] | over_questions | {name: means[name] for name in COUNTINGS[1:]}, *rows]

@@ -39,8 +39,9 @@ class Comparison:
     """Method a minus method b on the same questions.
 
     Attributes:
-        difference: The mean over `n` conversations, with its 95 % interval from `low` to `high`.
-        p_value: Two-sided. It and the interval are NaN for fewer than two conversations.
+        difference: The mean over `n` conversations, with its 95 % interval from `low` to `high`: NaN for fewer than two
+            conversations, and where all have the same difference.
+        p_value: Two-sided, NaN for fewer than two conversations.
         unscored: Questions that were left out on both sides.
     """
 
@@ -64,15 +65,15 @@ def mean_interval(scores: Array) -> Array:
 
     Student's t on the logit scale: t standard errors either way, divided by mean x (1 - mean). In mid-range that is the
     plain t-interval. Near 0 and 1, where scores pile up on one side, it reaches further to the other, and it never
-    leaves the range. For equal scores see `_widen_if_equal`.
+    leaves the range. Equal scores have no interval: they show no spread that one could rest on.
 
     Args:
         scores: Shape (..., n), one score per conversation.
 
     Returns:
-        The ends, shape (2, ...), NaN for n < 2.
+        The ends, shape (2, ...), NaN for n < 2 and for equal scores.
     """
-    return _widen_if_equal(scores, logit_interval(*_student(scores)), lowest=0.0)
+    return np.where(are_equal(scores), np.nan, logit_interval(*_student(scores)))
 
 
 def logit_interval(mean: float | Array, half: float | Array) -> Array:
@@ -86,10 +87,17 @@ def logit_interval(mean: float | Array, half: float | Array) -> Array:
 def difference_interval(differences: Array) -> Array:
     """Compute the 95 % interval of a mean of paired differences from -1 to 1; shapes as in `mean_interval`.
 
-    The plain t-interval, clipped to the range. For equal differences see `_widen_if_equal`.
+    The plain t-interval, clipped to the range. Equal differences have none.
     """
     mean, half = _student(differences)
-    return _widen_if_equal(differences, np.stack([mean - half, mean + half]).clip(-1, 1), lowest=-1.0)
+    return np.where(are_equal(differences), np.nan, np.stack([mean - half, mean + half]).clip(-1, 1))
+
+
+def are_equal(values: Array) -> npt.NDArray[np.bool_]:
+    """Tell where all n values of the last axis are the same, for n of two and more."""
+    if values.shape[-1] < 2:
+        return np.zeros(values.shape[:-1], dtype=np.bool_)
+    return np.asarray(np.ptp(values, axis=-1) < _TINY)
 
 
 def _student(values: Array) -> tuple[Array, Array]:
@@ -99,20 +107,6 @@ def _student(values: Array) -> tuple[Array, Array]:
         nothing = np.full(values.shape[:-1], np.nan)
         return nothing, nothing
     return values.mean(axis=-1), stdtrit(n - 1, (1 + LEVEL) / 2) * values.std(axis=-1, ddof=1) / np.sqrt(n)
-
-
-def _widen_if_equal(values: Array, ends: Array, lowest: float) -> Array:
-    """Return `ends`, or where all n values are equal, the ends of a mean that such a sample does not rule out.
-
-    A sample without spread does not mean a population without spread: a share of 1 - 0.05^(1/n) of all conversations
-    (about 3 / n) can be anything from `lowest` to 1 and still be missing from n of them once in twenty times.
-    """
-    n = values.shape[-1]
-    if n < 2:
-        return ends
-    first, unseen = values[..., 0], 1 - (1 - LEVEL) ** (1 / n)
-    equal = np.ptp(values, axis=-1) < _TINY
-    return np.where(equal, np.stack([first + unseen * (end - first) for end in (lowest, 1.0)]), ends)
 
 
 def conversation_values(sums: Array, counts: Array) -> Array:
@@ -135,16 +129,15 @@ def sign_flip_test(differences: Array, seed: int = SEED, resamples: int = RESAMP
     n = len(differences)
     if n < 2:
         return float("nan")
-    observed = abs(differences.sum())
-    if n <= EXACT_UP_TO:
+    exact = n <= EXACT_UP_TO
+    if exact:
         signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))
     else:
         signs = np.random.default_rng(seed).choice(np.array([1.0, -1.0]), size=(resamples, n))
     # Sums that are equal but for rounding must count as equal: hence the tolerance, relative to the data.
-    reached = np.abs(signs @ differences) >= observed - _TINY * max(1.0, float(np.abs(differences).sum()))
-    if n <= EXACT_UP_TO:
-        return float(reached.mean())
-    return float((reached.sum() + 1) / (resamples + 1))
+    tolerance = _TINY * max(1.0, float(np.abs(differences).sum()))
+    reached = np.abs(signs @ differences) >= abs(differences.sum()) - tolerance
+    return float(reached.mean() if exact else (reached.sum() + 1) / (resamples + 1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -174,38 +167,14 @@ def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = SEED) ->
     Raises:
         UserError: If the two question sets differ.
     """
-    both = _pair(scores_a, scores_b)
-    nan = float("nan")
-    reasons = [scores["unscored"] for scores in (scores_a, scores_b) if "unscored" in scores]
-    if any(reason.str.startswith(NOT_COMPUTABLE).any() for reason in reasons):
-        return Comparison(nan, nan, nan, nan, 0, len(both))
-    scored = both.dropna(subset=["score_a", "score_b"])
-    differences = (
-        (scored["score_a"] - scored["score_b"])
-        .groupby([scored["conversation_id"], scored["ability"]])
-        .mean()
-        .groupby(level="conversation_id")
-        .mean()
-        .to_numpy(dtype=np.float64)
-    )
-    mean, low, high = nan, nan, nan
-    if len(differences):
-        mean = float(differences.mean())
-        low, high = map(float, difference_interval(differences))
-    p_value = sign_flip_test(differences, seed)
-    return Comparison(mean, low, high, p_value, len(differences), len(both) - len(scored))
-
-
-def _pair(scores_a: pd.DataFrame, scores_b: pd.DataFrame) -> pd.DataFrame:
-    keys = ["probe_id", "conversation_id", "ability"]
     only_a = sorted(set(scores_a["probe_id"]) - set(scores_b["probe_id"]))
     only_b = sorted(set(scores_b["probe_id"]) - set(scores_a["probe_id"]))
     if only_a or only_b:
-        example = (only_a or only_b)[0]
         raise UserError(
             f"comparison: the two runs answer different questions ({len(only_a)} only in the first, {len(only_b)} only"
-            f" in the second, for example {example}); compare runs over the same question set."
+            f" in the second, for example {(only_a or only_b)[0]}); compare runs over the same question set."
         )
+    keys = ["probe_id", "conversation_id", "ability"]
     columns = [*keys, "score"]
     both = scores_a[columns].merge(scores_b[columns], on=keys, suffixes=("_a", "_b"), validate="one_to_one")
     if len(both) != len(scores_a):
@@ -213,4 +182,17 @@ def _pair(scores_a: pd.DataFrame, scores_b: pd.DataFrame) -> pd.DataFrame:
             "comparison: some questions have another ability or conversation in the second run than in the first;"
             " score both runs on the same data."
         )
-    return both
+    nan = float("nan")
+    reasons = [scores["unscored"] for scores in (scores_a, scores_b) if "unscored" in scores]
+    if any(reason.str.startswith(NOT_COMPUTABLE).any() for reason in reasons):
+        return Comparison(nan, nan, nan, nan, 0, len(both))
+    scored = both.dropna(subset=["score_a", "score_b"])
+    by_question = scored["score_a"] - scored["score_b"]
+    by_ability = by_question.groupby([scored["conversation_id"], scored["ability"]]).mean()
+    differences = by_ability.groupby(level="conversation_id").mean().to_numpy(dtype=np.float64)
+    mean, low, high = nan, nan, nan
+    if len(differences):
+        mean = float(differences.mean())
+        low, high = map(float, difference_interval(differences))
+    p_value = sign_flip_test(differences, seed)
+    return Comparison(mean, low, high, p_value, len(differences), len(both) - len(scored))

@@ -16,9 +16,10 @@ from beamlib.data.conversations import Message, Probe, Treatment
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load, load_questions
 from beamlib.data.published import table
-from beamlib.data.sources import CHAT, CUT_CHAT, Source, find_conversations, plan_folders, present
+from beamlib.data.sources import CUT_CHAT, Source, find_conversations, plan_folders, present
 from beamlib.errors import UserError
 from beamlib.files import make_folder
+from beamlib.places import CHAT
 from beamlib.text import count
 
 _SHOWN = 400

@@ -14,22 +14,23 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 from tqdm import tqdm
 
-from beamlib.data.checked_json import Anomaly, DataFile, Log, State, Unreadable, expect, need, need_text, read_json_file
-from beamlib.data.conversations import SIZES, ChatVariant, Conversation, Size, Treatment
+from beamlib.data.checked_json import Anomaly, DataFile, Log, Unreadable, expect, need, need_text, read_json_file
+from beamlib.data.conversations import SIZES, ChatVariant, Conversation, FileState, Size, Treatment
 from beamlib.data.errata import flagged_probes
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import Loaded, load, load_questions
 from beamlib.data.markers import INDEX, MARKER_FORMS, index_marker, split_marker, strip_stray
 from beamlib.data.released_layout import data_file
-from beamlib.data.sources import CHAT, CUT_CHAT, CUTOFF, Source, plan_folders, present, scan
+from beamlib.data.sources import CUT_CHAT, CUTOFF, Source, plan_folders, present, scan
 from beamlib.errors import UserError
+from beamlib.places import CHAT
 from beamlib.text import TOKEN_COUNTER, count_tokens
 
 _USER_MESSAGES = "user_messages.json"
 _NO_MARKER = "no marker"
 _TOKENS_PER_MESSAGE = 4
 """Overhead per message in the published sizes (role and separators)."""
-_STATES: dict[State, str] = {
+_STATES: dict[FileState, str] = {
     "released": "as released (SHA-256)",
     "changed": "changed",
     "unknown": "without a known checksum",
@@ -84,7 +85,7 @@ class Tier(BaseModel):
     size: Size
     conversations: list[str]
     questions_only: list[str]
-    files: dict[State, int]
+    files: dict[FileState, int]
     chats: dict[str, ChatCounts]
     user_message_markers: dict[str, int]
     questions: dict[str, AbilityCounts]
@@ -149,7 +150,7 @@ class _TierTally:
     def __init__(self) -> None:
         self.ids: list[str] = []
         self.questions_only: list[str] = []
-        self.files: Counter[State] = Counter()
+        self.files: Counter[FileState] = Counter()
         self._counted: set[Path] = set()
         self.chats: dict[ChatVariant, _ChatTally] = {"full": _ChatTally(), "truncated": _ChatTally()}
         self.markers: Counter[str] = Counter()

@@ -38,9 +38,10 @@ from beamlib.data.conversations import SIZES, Message, Probe, Treatment
 from beamlib.data.errata import DefectKind, Detector, Erratum, known_defects, load_errata
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load, load_questions
-from beamlib.data.sources import CHAT, CUT_CHAT, Source, plan_folders, present, scan
+from beamlib.data.sources import CUT_CHAT, Source, plan_folders, present, scan
 from beamlib.errors import UserError
 from beamlib.files import to_json
+from beamlib.places import CHAT
 from beamlib.report.table import markdown_text
 
 MOST_ALIKE = 0.6

@@ -23,9 +23,10 @@ from beam_generate.read_facts import NUMBER_WORDS, Day, find_dates, find_numbers
 from beamlib.data.conversations import Message
 from beamlib.data.errata import DefectKind, load_errata
 from beamlib.data.readings import PlantedReading, QuestionReading, Verdict, load_readings
-from beamlib.data.sources import refuse_data, scan
+from beamlib.data.sources import scan
 from beamlib.errors import UserError
 from beamlib.files import read_text, to_json
+from beamlib.places import refuse_data
 
 Role = Literal["planted", "control", "unread"]
 SHEET, PAGES, ANSWERS = "sheet.json", "sheet.md", "readings.csv"

@@ -28,9 +28,9 @@ from beamlib.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from beamlib.evaluate.answer_record import Answer
     from beamlib.evaluate.arms import Arm
     from beamlib.evaluate.beam_records import Manifest
+    from beamlib.evaluate.records import Answer
 
 Outcome = Literal["reproduced", "contradicted", "confounded", "undecided", "not run"]
 OUTCOMES: tuple[Outcome, ...] = ("reproduced", "contradicted", "undecided", "confounded", "not run")
@@ -166,7 +166,7 @@ class RunArms:
         for path in sorted(run.glob("*/*/manifest.json")):
             manifest = read_manifest(path.parent)
             arm = Arm.model_validate(manifest.settings["arm"])
-            if manifest.imported is None and not arm.other_budget:
+            if manifest.imported is None:
                 backbone = path.parent.parent.name.removeprefix(manifest.size.lower()).removeprefix("-")
                 place = (manifest.size, backbone or manifest.reader)
                 self.arms.setdefault(place, []).append(RunArm(path.parent, manifest, arm, protocol))

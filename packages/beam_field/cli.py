@@ -52,8 +52,7 @@ def import_results(
     No data is needed and no model is called. What is unmatched, duplicate or missing is counted and named.
     """
     from beam_field.importing import import_record, import_summary, read_runs, write_runs
-    from beamlib.data.sources import refuse_data
-    from beamlib.places import RUNS, from_root
+    from beamlib.places import RUNS, from_root, refuse_data
 
     stated = {key: value for key, value in (("reader", reader), ("judge", judge), ("gold_in_prompt", gold)) if value}
     arms = read_runs(files, form, stated)
@@ -78,7 +77,7 @@ def export_results(
 ) -> None:
     """Write the results in ARM to FILE, for others to import: answers and verdicts, no text of the released data."""
     from beam_field.exporting import export_arm
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(file.parent)
     count = export_arm(arm, file)
@@ -110,9 +109,9 @@ def judge(
     The new verdicts get a part of their own, such as 1m-gpt-5-imported-by-offline.
     """
     from beam_field.judging_again import JudgeOptions, judge_again
-    from beamlib.data.sources import refuse_data
     from beamlib.errors import UserError
     from beamlib.llm.spending import set_spending_limit
+    from beamlib.places import refuse_data
     from beamlib.plugins import plugins
 
     set_spending_limit(max_cost)

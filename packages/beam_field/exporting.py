@@ -9,17 +9,17 @@ from beam_field.matching import ONLY_ORDER, SOURCE_SAYS
 from beam_field.results import RESULT_FORMAT, Header, ResultRow
 from beam_field.sources import placeholder
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.beam_records import (
     MANIFEST,
     Manifest,
+    Provenance,
     ensure_finished,
+    read_details,
     read_manifest,
     stored_answers,
     stored_judgements,
 )
-from beamlib.evaluate.imported import Provenance, read_details
-from beamlib.evaluate.records import checked
+from beamlib.evaluate.records import Answer, checked
 from beamlib.files import to_json, write_text
 from beamlib.scoring.records import Judgement
 

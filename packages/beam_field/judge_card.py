@@ -6,7 +6,7 @@ Judges are given as frames of verdicts and of question scores, by system, wherev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from beam_field.comparing import average_runs
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
-from beamlib.scoring.intervals import LEVEL, Array, compare, difference_interval, logit_interval, mean_interval
+from beamlib.scoring.intervals import LEVEL, Array, compare, difference_interval, logit_interval
 from beamlib.scoring.records import Judgement
 
 T = TypeVar("T")
@@ -59,10 +59,13 @@ class JudgeCard:
     def error(self) -> float:
         """The difference of two systems below which the judge decides nothing; NaN for fewer than two systems.
 
-        The furthest end of the intervals of what a change of judge does to the difference of two systems.
+        The furthest end of the intervals of what a change of judge does to the difference of two systems; the change
+        itself where it is the same in all conversations.
         """
-        ends = self.order[["low", "high"]].to_numpy(dtype=np.float64)
-        return float(np.abs(ends).max()) if ends.size and not np.isnan(ends).any() else _NAN
+        if self.order.empty or (self.order["conversations"] < 2).any():
+            return _NAN
+        reach = self.order[["low", "high"]].abs().max(axis=1)
+        return float(reach.fillna(self.order["change"].abs()).max())
 
 
 def cohen_kappa(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> float:
@@ -147,8 +150,6 @@ def _bias(scores: Mapping[str, Sequence[pd.DataFrame]], seed: int) -> pd.DataFra
     rows = []
     for name, (first, second) in scores.items():
         gap = compare(second, first, seed)
-        if _equal(first, second):  # the same verdicts of the same answers: nothing is estimated
-            gap = replace(gap, low=float("nan"), high=float("nan"), p_value=float("nan"))
         averages = [float(_by_conversation(frame).mean()) for frame in (first, second)]
         rows.append((name, *averages, gap.difference, gap.low, gap.high, gap.n, len(first)))
     columns = ["system", "first", "second", "difference", "low", "high", "conversations", "n"]
@@ -166,17 +167,10 @@ def _order(scores: Mapping[str, Sequence[pd.DataFrame]]) -> pd.DataFrame:
         first, second = (_by_conversation(own[0][judge]) - _by_conversation(own[1][judge]) for judge in (0, 1))
         change = np.asarray(second - first, np.float64)
         low, high = map(float, difference_interval(change))
-        if all(_equal(*sides) for sides in own):
-            low = high = float("nan")
         kept = bool(first.mean() * second.mean() >= 0)  # a tie reverses nothing
         rows.append((a, b, first.mean(), second.mean(), change.mean(), low, high, len(change), kept))
     columns = ["system", "against", "first", "second", "change", "low", "high", "conversations", "kept"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _equal(first: pd.DataFrame, second: pd.DataFrame) -> bool:
-    """Return whether two judges scored every answer alike."""
-    return bool(first.set_index("probe_id")["score"].equals(second.set_index("probe_id")["score"]))
 
 
 def _by_conversation(scores: pd.DataFrame) -> pd.Series[float]:
@@ -241,7 +235,7 @@ def correct_mean(cheap: Array, better: Array, conversations: npt.NDArray[Any]) -
         conversations: The conversation of each question.
 
     Returns:
-        The corrected mean; its interval is NaN for fewer than two labelled conversations.
+        The corrected mean; its interval is NaN for fewer than two labelled conversations and for equal ones.
     """
     known = ~np.isnan(better)
     plain = float(cheap.mean()) if cheap.size else _NAN
@@ -257,8 +251,7 @@ def correct_mean(cheap: Array, better: Array, conversations: npt.NDArray[Any]) -
         return CorrectedMean(mean, _NAN, _NAN, plain, labelled, power, n)
     left_out = np.array([_estimate(np.delete(sums, place, axis=1))[0] for place in range(sums.shape[1])])
     half = float(stdtrit(n - 1, (1 + LEVEL) / 2) * np.sqrt((n - 1) / n * ((left_out - estimate) ** 2).sum()))
-    # Without any spread in the sample, the rule for equal scores (`mean_interval`) gives the width.
-    low, high = logit_interval(estimate, half) if half > _TINY else mean_interval(np.full(n, estimate))
+    low, high = logit_interval(estimate, half) if half > _TINY else (_NAN, _NAN)
     return CorrectedMean(mean, float(low), float(high), plain, labelled, power, n)
 
 

@@ -23,22 +23,22 @@ from beamlib.data.gold import Gold
 from beamlib.data.loading import load_questions
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.arms import JUDGE_PARAMETERS
 from beamlib.evaluate.beam_records import (
+    DETAILS,
     JUDGED_BY,
     MANIFEST,
     RECORD_KINDS,
     Manifest,
+    read_details,
     read_manifest,
     stored_answers,
     stored_judgements,
 )
 from beamlib.evaluate.calling import ensure_keys
-from beamlib.evaluate.configuration import JUDGE_PARAMETERS
-from beamlib.evaluate.imported import DETAILS, read_details
 from beamlib.evaluate.jobs import JudgeJob, run_jobs
 from beamlib.evaluate.judging import judge_arms
-from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, UnitOutput, made_by
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, Answer, UnitOutput, made_by
 from beamlib.evaluate.run import BEAM
 from beamlib.evaluate.run_store import RunStore, settings_of
 from beamlib.files import make_folder, read_text, write_text

@@ -94,7 +94,8 @@ class ReadingsReport(BaseModel):
         shares = [
             [
                 *(s.tier, s.ability, s.threshold, f"{s.spoiled} of {s.questions}", f"{s.share:.1%}"),
-                *(f"{_shown(s.low, '{:.1%}')} to {_shown(s.high, '{:.1%}')}", _corrected(s.corrected)),
+                "none" if s.low is None or s.high is None else f"{s.low:.1%} to {s.high:.1%}",
+                _corrected(s.corrected),
                 str(s.conversations),
             ]
             for s in self.shares
@@ -256,7 +257,8 @@ def _share(
     values = conversation_values(
         np.array([sums[name] for name in counts], dtype=np.float64), np.array(list(counts.values()), dtype=np.float64)
     )
-    low, high = (None, None) if len(counts) < 2 else map(float, mean_interval(values))
+    ends = mean_interval(values)
+    low, high = (None, None) if np.isnan(ends).any() else map(float, ends)
     return Share(
         tier=tier,
         ability=ability,

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from beamlib.data.checked_json import show
 from beamlib.errors import UserError
-from beamlib.evaluate.imported import Known, Provenance
+from beamlib.evaluate.beam_records import Known, Provenance
 from beamlib.evaluate.records import checked
 from beamlib.files import to_json
 

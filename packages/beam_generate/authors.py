@@ -13,7 +13,7 @@ from beamlib.files import code_hash, sha256
 from beamlib.llm.admission import admission_calls, learnt_marks
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Author, Endpoint, ModelsFile
-from beamlib.llm.model import OFFLINE_NAME, Completion, Model, Prompt
+from beamlib.llm.model import OFFLINE_NAME, Completion, Model, ModelError, Prompt
 from beamlib.llm.prompts import Prompts, prompt_file, prompt_ids
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, Mode, StoredModel
@@ -50,7 +50,6 @@ class GenerationConfig:
     `calls`, `confirmed` and `command` are as in `StoredModel`. `output_tokens`, for the asker `question_output_tokens`,
     limits replies if the models file sets no limit; 0 is none. With `admission` the authors answer known questions
     first, stored below `folder`, that of all conversations; `tuned` are the endpoints as they were measured.
-    `processes` share concurrency and `run_id`.
     """
 
     models: ModelsFile | None = None
@@ -63,7 +62,6 @@ class GenerationConfig:
     admission: bool = False
     folder: Path | None = None
     tuned: Mapping[Author, Endpoint] = field(default_factory=dict)
-    processes: int = 1
     run_id: str = THIS_RUN
 
     def endpoint(self, role: Author) -> Endpoint:
@@ -134,8 +132,13 @@ class GenerationModels:
         return ", ".join(dict.fromkeys(model.name for model in self.models.values()))
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Answer a prompt by the model of its role."""
-        return await self.models[role_of(prompt.id)].complete(prompt)
+        """Answer a prompt by the model of its role; an error names them."""
+        role = role_of(prompt.id)
+        try:
+            return await self.models[role].complete(prompt)
+        except ModelError as error:
+            who = f"the {role} {self.models[role].name}, asked for {prompt.id} ({prompt.about})"
+            raise ModelError(f"{who}: {error}", error.outcome, error.usage) from None
 
 
 def offline_author(story: Story) -> Model:
@@ -163,11 +166,10 @@ def open_roles(
         models: dict[Author, Model] = {}
         for role in roles:
             endpoint = config.endpoint(role)
-            max_concurrency = max(1, endpoint.concurrency // config.processes)
             marks = learnt_marks(known, endpoint)
             models[role] = RetryingModel(
                 StoredModel(
-                    EndpointModel(role, endpoint, prompts=config.prompts, max_concurrency=max_concurrency),
+                    EndpointModel(role, endpoint, prompts=config.prompts),
                     calls,
                     config.calls,
                     role=role,

@@ -26,9 +26,10 @@ from beam_generate.shapes import DialogueMessage, DialogueTurn, Layout, Limits, 
 from beamlib.data.chat import ChatParser
 from beamlib.data.checked_json import Log
 from beamlib.data.conversations import Seed
-from beamlib.data.sources import CHAT, QUESTIONS, RECORD
+from beamlib.data.sources import QUESTIONS
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_text, sha256_of_file, write_json, write_pieces, write_text
+from beamlib.places import CHAT, RECORD
 
 STORY, TOPIC, PROFILE, NARRATIVES = "story.json", "topic.json", "main_spec.txt", "labels.txt"
 BASE_PLAN, PLAN, USER_MESSAGES = "plan.txt", "plan_new.txt", "user_messages.json"

@@ -35,13 +35,14 @@ from beam_generate.probes.making import (
 from beam_generate.questions import divide
 from beam_generate.seeds import PRINTED_SIZE, targets
 from beam_generate.shapes import Bullet, DialogueTurn, MainQuestion, Plan, Story
-from beamlib.data.checked_json import Unreadable, left_out_line
+from beamlib.data.checked_json import Unreadable
 from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import Loaded, load, readable
 from beamlib.data.published import table
 from beamlib.data.sources import Source, find_conversations
 from beamlib.evaluate.beam_records import data_revision
 from beamlib.evaluate.conversation_record import record_of
+from beamlib.evaluate.records import left_out_line
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import PAGE_WIDTH, bars, legend, style
 from beamlib.report.table import Table

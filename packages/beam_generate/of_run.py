@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -35,20 +36,20 @@ from beam_generate.shapes import Repairs
 from beam_generate.titles import read_titles
 from beamlib.commands.admission import Candidates, admit_endpoints, count_admission
 from beamlib.confirmation import Quote, confirm_calls
-from beamlib.data.conversations import SIZES, Seed, Size
-from beamlib.data.sources import parse_size, refuse_data
+from beamlib.data.conversations import SIZES, Seed, Size, parse_size
 from beamlib.errors import UserError
 from beamlib.llm.call_store import stored_calls
 from beamlib.llm.endpoints import Author, Endpoint, ModelsFile, load_models
-from beamlib.llm.model import Completion, Model, Prompt, run
+from beamlib.llm.model import Completion, Model, Prompt, no_new_calls, run
 from beamlib.llm.prompts import Prompts
 from beamlib.llm.spending import guard_run
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
-from beamlib.places import from_root
-from beamlib.processes import at_once, process_pool
+from beamlib.places import from_root, refuse_data
+from beamlib.processes import process_pool
 from beamlib.text import WORDS, cost_in_words, shell_command
 
 _Value = TypeVar("_Value")
+_TOGETHER = 64  # conversations and dialogues that models write at a time
 _REFRESH = 0.5  # seconds between two updates of the progress bar
 _CHARACTERS_PER_TOKEN = 4.2  # of the released conversations
 _DOUBT = 4 / 3  # the estimate is right within about a third
@@ -350,7 +351,7 @@ def generate_all(
     """Write conversations into `out` in the released layout; finished ones are skipped.
 
     Conversations, and the dialogues of a 10M conversation's plans, are distributed over `workers` processes. With
-    models, which are mostly waited for, each process works on many at once. A killed run resumes.
+    models, which are mostly waited for, they are threads of this process, which makes all calls. A killed run resumes.
 
     Returns:
         The folder of each conversation, and whether a stage had to be made.
@@ -362,12 +363,10 @@ def generate_all(
     stories = [spec.story() for spec in specs]  # mistakes show before a folder is made
     for spec in specs:
         spec.begin(out)
-    together = workers if config.models else 0
-    config = replace(config, processes=workers)
     plans = [(folder, index) for folder, story in zip(folders, stories, strict=True) for index in range(story.plans)]
     steps = [step for folder, story in zip(folders, stories, strict=True) for step in steps_of(folder, story)]
     with (
-        process_pool(workers) as pool,
+        _threads() if config.models else process_pool(workers) as pool,
         tqdm(desc="generation", total=len(steps), unit="stage", leave=False, disable=None) as bar,
     ):
 
@@ -378,9 +377,9 @@ def generate_all(
             bar.refresh()
 
         first = [(spec, folder, config) for spec, folder in zip(specs, folders, strict=True)]
-        begun = _all(pool, _make_first_stages, first, together, show)
-        spoken = _all(pool, make_dialogue_of_plan, [(*plan, config) for plan in plans], together, show)
-        probed = _all(pool, make_probe_stage, [(folder, config) for folder in folders], together, show)
+        begun = _all(pool, _make_first_stages, first, show)
+        spoken = _all(pool, make_dialogue_of_plan, [(*plan, config) for plan in plans], show)
+        probed = _all(pool, make_probe_stage, [(folder, config) for folder in folders], show)
     for results, places in ((begun, folders), (probed, folders), (spoken, [folder for folder, _ in plans])):
         for folder, done in zip(places, results, strict=True):
             worked[folder] |= done
@@ -392,24 +391,31 @@ def _make_first_stages(spec: ConversationSpec, folder: Path, config: GenerationC
     return make_question_stage(folder, config) or planned
 
 
-def _all(
-    pool: ProcessPoolExecutor,
-    work: Callable[..., _Value],
-    items: Sequence[tuple[Any, ...]],
-    together: int,
-    show: Callable[[], None],
-) -> list[_Value]:
-    """Return `work(*item)` of every item, in order; the first error is raised at once, which ends the others.
+@contextmanager
+def _threads() -> Iterator[Executor]:
+    """Work on many conversations at once in this process; after an error none makes another call."""
+    pool = ThreadPoolExecutor(_TOGETHER)
+    try:
+        yield pool
+        pool.shutdown()
+    except Exception:
+        with no_new_calls():
+            pool.shutdown(cancel_futures=True)
+        raise
+    except BaseException:  # an interrupt, which waits for pending replies itself
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
 
-    With `together` 0 each item goes to the next free process; else they are dealt out to that many at the beginning.
-    """
-    count = min(together, len(items)) or len(items)
-    futures = [pool.submit(at_once, work, items[first::count]) for first in range(count)]
+
+def _all(
+    pool: Executor, work: Callable[..., _Value], items: Sequence[tuple[Any, ...]], show: Callable[[], None]
+) -> list[_Value]:
+    """Return `work(*item)` of every item, in order; the first error is raised at once."""
+    futures = [pool.submit(work, *item) for item in items]
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, timeout=_REFRESH)
         for future in done:
             future.result()
         show()
-    results = [future.result() for future in futures]
-    return [results[number % count][number // count] for number in range(len(items))]
+    return [future.result() for future in futures]

@@ -21,11 +21,11 @@ from beam_generate.questions import make_questions
 from beam_generate.seeds import make_story, topic_within_reach
 from beam_generate.shapes import Limits, Repairs, Story
 from beamlib.data.conversations import Seed, Size
-from beamlib.data.sources import CHAT
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, write_json, write_jsonl
-from beamlib.llm.model import Model, ModelError, run
+from beamlib.llm.model import Model, ModelError, Outcome, run
 from beamlib.params import RunParameters
+from beamlib.places import CHAT
 
 _Value = TypeVar("_Value")
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -202,13 +202,23 @@ def _of_plans(folder: Path, story: Story, name: str) -> list[str]:
     return [(storage.plan_folder(folder, story, k) / name).relative_to(folder).as_posix() for k in range(story.plans)]
 
 
+_CURES = {
+    Outcome.TRUNCATED: "raise max_output_tokens of that role in the models file, or name another model there, and give "
+    "the same command",
+    Outcome.CONTEXT_LENGTH: "name a model with a larger context_window for that role, and give the same command",
+}
+"""What makes another request of the same command, so that the stored reply is not read again."""
+
+
 def _result(work: Coroutine[Any, Any, _Value]) -> _Value:
     """Run a coroutine; a `ModelError` becomes a `UserError` that says what to do."""
     try:
         return run(work)
     except ModelError as error:
         # A final reply is in the call store: the same command would read it again and stop at the same place.
-        again = "run again" if error.transient else "run again with --calls refresh or with another model"
+        again = _CURES.get(error.outcome, "run again with --calls refresh or with another model")
+        if error.transient:
+            again = "run again"
         raise UserError(f"generation stopped: {error.reason}; what is finished stays on file, {again}.") from None
 
 

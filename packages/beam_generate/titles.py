@@ -17,13 +17,13 @@ from beam_generate.seeds import parse_domain, titles
 from beam_generate.shapes import Repairs
 from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.conversations import Seed
-from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
 from beamlib.llm.retrying import ReadReply, ask
+from beamlib.places import refuse_data
 from beamlib.text import cost_in_words, count_tokens, shell_command
 
 _SUFFIX = ".calls.sqlite"

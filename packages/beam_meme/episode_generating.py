@@ -40,7 +40,6 @@ from beam_meme.telling import ASSISTANT, USER, prompts_of, tell_sessions
 from beamlib.commands.admission import Candidates, admit_endpoints, quote_with_admission
 from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.generation_record import GenerationRecord
-from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, sha256, to_json
 from beamlib.llm.admission import admission_calls, learnt_marks
@@ -51,6 +50,7 @@ from beamlib.llm.prompts import Prompts, render
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
+from beamlib.places import refuse_data
 from beamlib.text import cost_in_words, shell_command
 
 _Value = TypeVar("_Value")

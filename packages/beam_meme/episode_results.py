@@ -12,18 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from operator import add
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.records import Answer
 from beamlib.files import sha256, to_json
 from beamlib.llm.endpoints import EMBEDDING, Endpoint
 from beamlib.llm.exchange import LARGEST_COUNT
@@ -191,14 +189,8 @@ class EpisodeContexts(BaseModel):
     contexts: dict[str, str]
     snapshots: tuple[Snapshot, ...]
     spent: dict[_Stage, Spent]
-    spending: dict[_Stage, dict[str, Spent]] = {}  # by role; records by versions before 2026-11-27 have none
+    spending: dict[_Stage, dict[str, Spent]]  # by role
     texts: dict[str, str]
-
-    @model_serializer(mode="wrap")
-    def _as_recorded(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave `spending` out of records that had none: their hashes are on file."""
-        values: dict[str, Any] = dump(self)
-        return values if self.spending else {name: value for name, value in values.items() if name != "spending"}
 
     @model_validator(mode="after")
     def _texts_exist(self) -> EpisodeContexts:

@@ -27,10 +27,7 @@ from beam_meme.task import open_meme
 from beamlib.commands.task_runs import TaskOptions, run_command, run_of, score_command
 from beamlib.errors import UserError
 from beamlib.evaluate.records import RUN, TaskManifest, read_task_manifest
-from beamlib.evaluate.task import reader_name
 from beamlib.files import make_folder, sha256, to_json
-from beamlib.llm.prompts import prompt_ids
-from beamlib.memory.declared import kind_of
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.table import Table
 from beamlib.run import Run
@@ -107,8 +104,7 @@ def _cells(grid: Grid, options: TaskOptions) -> list[_Cell]:
 def _cell_folder(run: Run, k: int | None, options: TaskOptions) -> Path:
     """Return the folder of a cell: `<study>-k<K>-<models>-<prompts>`, the last two with a hash of their content.
 
-    Equal names with other content are other cells. A folder of an earlier version, without hashes, goes on if its
-    manifests name the models and prompts of `run`.
+    Equal names with other content are other cells.
     """
     models, prompts = OFFLINE, DEFAULT
     if run.models_file:
@@ -119,30 +115,7 @@ def _cell_folder(run: Run, k: int | None, options: TaskOptions) -> Path:
         prompts = f"{_word(options.prompts.name)}.{sha256(to_json(overridden))[:8]}"
     # Without a K, systems of others keep their own: another run than with the same K for all.
     study, depth = options.folder.name, run.retrieval.k if k or not run.models_file else "usual"
-    earlier = (
-        f"k{run.retrieval.k}",
-        _word(Path(options.models).stem or OFFLINE),
-        _word(options.prompts.name) if options.prompts else DEFAULT,
-    )
-    old = options.folder.with_name("-".join((study, *earlier)))
-    return old if _is_of(old, run) else options.folder.with_name("-".join((study, f"k{depth}", models, prompts)))
-
-
-def _is_of(folder: Path, run: Run) -> bool:
-    """Tell whether a folder has answers, all by the models and prompts of `run`; other readers' may lie beside them."""
-    manifests = [read_task_manifest(path, TaskManifest) for path in folder.glob(f"meme/*/*/{RUN}")]
-    for manifest in manifests:
-        identities = run.identities(manifest.arm)
-        own = manifest.reader == reader_name(run)
-        shared = {role: model for role, model in manifest.models.items() if role != "reader" or own}
-        known = [name for name in manifest.prompts if name in prompt_ids()]
-        same_models = all(identities.get(role) == model for role, model in shared.items())
-        same_prompts = {name: manifest.prompts[name] for name in known} == run.prompt_files.hashes(known)
-        uses_k = "adapter_k" in kind_of(manifest.arm).settings_names()
-        same_k = not uses_k or manifest.settings.get("adapter_k", 0) == run["adapter_k"]
-        if not (same_models and same_prompts and same_k):
-            return False
-    return bool(manifests)
+    return options.folder.with_name("-".join((study, f"k{depth}", models, prompts)))
 
 
 def _word(name: str) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beam_meme.episodes import VARIANTS
-from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import inside, read_json, sha256_of_file, write_json
+from beamlib.places import refuse_data
 
 REPOSITORY = "meme-benchmark/MEME"
 EPISODES_REVISION = "03932fd33a08debf182ad01a47504024201d86f2"

@@ -20,7 +20,7 @@ from beam_meme.episode_gold import SHORT, TASKS, EpisodeGold, LoadedEpisode, Mem
 from beam_meme.episodes import DOMAINS, Session
 from beam_meme.meme_memories import own_name
 from beam_meme.meme_scoring import FAILURE_STAGES, FILTERED, OUTCOME_KINDS, OVERALL, FailureStage
-from beamlib.evaluate.answer_record import ContextLosses
+from beamlib.evaluate.records import ContextLosses
 from beamlib.llm.model import Usage
 from beamlib.report.figures import COLUMN_WIDTH, PAGE_WIDTH, bars, legend, style
 from beamlib.report.footer import Footer

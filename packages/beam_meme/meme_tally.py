@@ -16,8 +16,7 @@ from beam_meme.episodes import message_places
 from beam_meme.meme_judge import MemeVerdict
 from beam_meme.meme_scoring import OVERALL, FailureStage, JudgedEpisode, StageEvidence, score_episodes, stage_of
 from beam_meme.meme_tables import episode_cost_table, kinds_table, meme_basis, results_table, stage_table, token_table
-from beamlib.evaluate.answer_record import Answer, ContextLosses
-from beamlib.evaluate.records import ANSWERS, JUDGEMENTS
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, Answer, ContextLosses
 from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import OFFLINE_NAME, Usage

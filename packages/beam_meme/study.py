@@ -18,13 +18,13 @@ from beam_meme.episodes import Variant
 from beam_meme.meme_scoring import FAILURE_STAGES, FILTERED, OUTCOME_KINDS, OVERALL
 from beam_meme.meme_tally import AnsweredQuestion, Scored, score_plan
 from beam_meme.task import Meme, choose_episodes, unit_of
-from beamlib.data.sources import RECORD
 from beamlib.errors import UserError
 from beamlib.evaluate.records import combined_hash
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
+from beamlib.places import RECORD
 
 TASK, NOTEBOOK = Meme(), "11_meme"
 

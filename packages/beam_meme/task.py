@@ -22,9 +22,8 @@ from beam_meme.episodes import VARIANTS
 from beam_meme.meme_judge import MemeVerdict, judge_memories, question_to_judge
 from beam_meme.meme_memories import CEILING, OVER_SESSIONS, MemeMemory, meme_memories
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.jobs import AnyArm
-from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, RUN, ConversationRecord
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, RUN, Answer, ConversationRecord
 from beamlib.evaluate.run_store import settings_of
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside, sha256, to_json

@@ -27,7 +27,7 @@ from beamlib.llm.endpoints import ModelsFile
 from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import RetrievedContext
 from beamlib.memory.declared import kind_of
-from beamlib.memory.targets import label_of, listed_memories, with_label
+from beamlib.memory.outside import label_of, listed_memories, with_label
 from beamlib.run import Run
 from beamlib.settings import PLAIN_NAME
 from beamlib.text import WORDS, TokenCounter

@@ -25,7 +25,6 @@ from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, wit
 from beamlib.commands.admission import Candidates, admit_endpoints, quote_with_admission
 from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.generation_record import GenerationRecord
-from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, write_json
 from beamlib.llm.admission import admission_calls, learnt_marks
@@ -36,6 +35,7 @@ from beamlib.llm.prompts import Prompts, render
 from beamlib.llm.retrying import ReadReply, RetryingModel, ask, gather
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
+from beamlib.places import RECORD, refuse_data
 from beamlib.text import cost_in_words, shell_command
 
 TOPICS, CALLS = "topics.json", "calls"

@@ -19,14 +19,12 @@ from typing import Any, Literal, NamedTuple, get_args
 from beam_memorycode.dialogues import Dialogue, dialogue_as_conversation
 from beamlib.data.conversations import Probe
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_probes, ingested
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.arms import memory_arm as arm_of_memory
-from beamlib.evaluate.records import ANSWERS
+from beamlib.evaluate.records import ANSWERS, Answer
 from beamlib.files import parse_json, to_json
-from beamlib.llm.client import RERANK, forwarded_step
-from beamlib.llm.endpoints import RERANKER
+from beamlib.llm.endpoints import RERANK, RERANKER, forwarded_step
 from beamlib.llm.model import Model, ModelError, ModelRoles, Outcome, Prompt, complete_all, run
 from beamlib.memory.declared import kind_of
 from beamlib.memory.full_context import FullContext

@@ -16,12 +16,12 @@ from beam_memorycode.memorycode_figures import INTERVAL
 from beam_memorycode.running import PUBLISHED_SETUPS
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model
 from beam_memorycode.task import MEMORYCODE, choose_dialogues, dialogue_unit
-from beamlib.data.sources import RECORD
 from beamlib.errors import UserError
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
+from beamlib.places import RECORD
 
 TASK, NOTEBOOK = MEMORYCODE, "10_memorycode"
 

@@ -28,9 +28,8 @@ from beam_memorycode.running import (
     method_of,
     possible,
 )
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.jobs import AnyArm
-from beamlib.evaluate.records import ANSWERS, ConversationRecord, RunManifest
+from beamlib.evaluate.records import ANSWERS, Answer, ConversationRecord, RunManifest
 from beamlib.evaluate.run_store import settings_of
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet, reader_name
 from beamlib.files import sha256, to_json

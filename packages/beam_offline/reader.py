@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from beam_generate.read_facts import count_asked
 from beam_offline.lexicon import WORD, lexicon, sum_vectors
 from beam_offline.notes import CODE, HEADER
-from beamlib.llm.chat_turns import dialogue_text
 from beamlib.llm.model import Prompt
+from beamlib.llm.prompts import dialogue_text
 from beamlib.text import split_sentences
 
 MISSING: Final = "The conversation does not say."

@@ -19,10 +19,9 @@ from beam_claims.reproducing import render, reproduce
 from beam_offline.judge_error import stated_error
 from beam_page.data_files import FOLDER, INDEX
 from beam_page.headlines import RECALL_COLUMN, cell_text
-from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
-from beam_page.sections import field_section, sections_of, shown_section, top_figures
+from beam_page.sections import field_section, released_tables, sections_of, shown_section, top_figures
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.files import read_text, write_json, write_text
@@ -81,11 +80,11 @@ def write_page(
         claims: Whether to audit the paper's claims.
     """
     data = write_page_data(run, protocol=protocol, workers=workers)
-    write_memorycode(run.folder)
     shown = [shown_section(run.folder, section) for section in sections_of(run, notes or {})]
     values = {
         **glance(run, data),
         "released": top_figures(run.folder, released=True),
+        "released_tables": released_tables(run.folder),
         "drawn": top_figures(run.folder, released=False),
         "sections": shown,
         "field": field_section(run.folder),
@@ -96,11 +95,19 @@ def write_page(
 
 def render_page(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Render index.html."""
-    usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None, "pairs": [], "lead": ""}
-    usual |= {"released": [], "drawn": [], "offline": False, "reproduced": None}
+    usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None}
+    usual |= {
+        "released": [],
+        "released_tables": [],
+        "evidence_lost": [],
+        "drawn": [],
+        "offline": False,
+        "reproduced": None,
+    }
     return _TEMPLATES.get_template("page.html.j2").render(
         name=name,
         scripts=scripts(),
+        evidence_columns=EVIDENCE,
         style=Allowed.of(read_text(_HERE / "viewer" / "style.css")),
         folder=FOLDER,
         protocols=index["protocols"],
@@ -108,20 +115,6 @@ def render_page(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) 
         left_out=index["left_out"],
         **{**usual, **values},
     )
-
-
-def write_memorycode(run: Path) -> None:
-    """Write the page of a run's MemoryCode answers into its part, where answers and dialogues exist."""
-    folder = run / PART
-    index = memorycode_data(folder) if folder.is_dir() else None
-    if index is None:
-        (folder / INDEX).unlink(missing_ok=True)  # of an earlier run
-        return
-    write_files(folder, index)
-    lead = (
-        "MemoryCode: every answer, the rules it is checked by, and what the sessions said. Its tables stand on the page"
-    )
-    write_text(folder / INDEX, render_page(f"{run.name}, {SIZE}", index, {"lead": f"{lead} of the run.", "rows": []}))
 
 
 def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
@@ -161,6 +154,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "claimed": sorted({arm.series for arm in run.arms if arm.manifest and arm.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
+        "evidence_lost": _evidence_lost(index),
         "lost": list(_lost(run.folder, {series["id"] for series in index["series"]})),
         "chart": chart(sizes, [series["id"] for series in index["series"] if series["main"]], scores),
         "counts": {size: max((s[size][AVERAGE][4] for s in scores.values() if size in s), default=0) for size in sizes},
@@ -197,6 +191,25 @@ def _lost(folder: Path, known: Collection[str]) -> Iterator[dict[str, Any]]:
         ]
         if rows:
             yield {"part": path.parent.name, "columns": list(LOST.items()), "rows": rows}
+
+
+EVIDENCE: Mapping[str, str] = {"shown whole": "seen", "shown in part": "partly", "not shown": "unseen"}
+"""What a context shows of the cited messages, by the filter of the list of questions that shows these questions."""
+
+
+def _evidence_lost(index: Mapping[str, Any]) -> list[tuple[str, list[int]]]:
+    """Count, for each main memory, the questions whose cited messages its contexts show whole, in part, or not."""
+    cited = {row["id"]: row["e"] for own in index["conversations"] for row in own["questions"] if row.get("e")}
+    rows = []
+    for name in (series["id"] for series in index["series"] if series["main"]):
+        counts = dict.fromkeys(EVIDENCE.values(), 0)
+        for key, cell in index["cells"][name].items():
+            if key in cited and "s" in cell:
+                whole = len(cell["s"]) == len(cited[key])
+                counts["seen" if whole else "partly" if cell["s"] or cell.get("p") else "unseen"] += 1
+        if any(counts.values()):
+            rows.append((name, list(counts.values())))
+    return rows
 
 
 def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str, Any]) -> dict[str, Any]:

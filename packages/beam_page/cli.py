@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from beamlib.commands.options import RESULTS
+from beamlib.commands.options import RESULTS, Json, ProtocolOption
+from beamlib.files import to_json
 
 PageProtocol = Annotated[
     str,
@@ -41,7 +42,7 @@ def page(
     """
     from beam_page.building import write_page
     from beam_page.run_folder import read_run
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
     from beamlib.text import count
 
     refuse_data(run)
@@ -60,21 +61,21 @@ def page(
 def compare(
     first: Annotated[Path, typer.Argument(help="A run folder.")],
     second: Annotated[Path, typer.Argument(help="Another one, on the same questions.")],
-    data: DataOf = None,
-    out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("runs/compared"),
-    protocol: PageProtocol = "",
-    zipped: Annotated[bool, typer.Option("--zip", help="Put the page into OUT.zip as well.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for the table as CSV, Markdown and HTML.")] = None,
+    protocol: ProtocolOption = "paper",
+    as_json: Json = False,
 ) -> None:
-    """Compare two runs: paired differences with intervals, and every question, those with other verdicts first."""
-    from beam_page.comparing import write_comparison
-    from beamlib.data.sources import refuse_data
+    """Compare two runs: paired differences of their arms with intervals, by ability."""
+    from beam_page.comparing import compare_runs
+    from beamlib.places import refuse_data
+    from beamlib.report.table import save_table
 
-    refuse_data(out)
-    print(f"wrote {write_comparison(first, second, out, data, protocol=protocol, workers=os.cpu_count() or 1)}")
-    if zipped:
-        from beam_page.data_files import zip_page
-
-        print(zip_page(out))
+    if out is not None:
+        refuse_data(out)
+    table = compare_runs(first, second, protocol)
+    if out is not None:
+        save_table(table, "differences", out)
+    print(to_json(table.records(), indent=2) if as_json else table.to_markdown())
 
 
 def replay(

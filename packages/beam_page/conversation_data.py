@@ -22,7 +22,7 @@ from beamlib.data.errata import Erratum, known_defects
 from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
-from beamlib.evaluate.imported import ImportedQuestion
+from beamlib.evaluate.beam_records import ImportedQuestion
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, sha256, to_json
 from beamlib.memory.declared import memories

@@ -22,7 +22,7 @@ from beamlib.files import inside, read_text, to_json, write_bytes, write_text
 
 _OURS = re.compile(r"(?:run|[am]\d{1,7})\.js")
 FOLDER, INDEX = "page", "index.html"
-"""Of a run folder: the data that its page loads, and the page; also that of another benchmark in its part."""
+"""Of a run folder: the data that its page loads, and the page."""
 _LINK = re.compile(r'(?:href|src)="([^"#:]+)"')
 _WHEN = (1980, 1, 1, 0, 0, 0)
 """The earliest time that a zip can hold: equal pages give equal bytes."""

@@ -13,8 +13,8 @@ from scipy.special import stdtrit
 
 from beam_page.run_folder import StoredArm
 from beamlib.data.gold import Gold
-from beamlib.evaluate.answer_record import Answer
-from beamlib.report.results import recall_rows, recalled_ids
+from beamlib.evaluate.records import Answer
+from beamlib.report.results import FIXED_RECALL, recall_rows, recalled_ids
 from beamlib.report.tables import NOTHING
 from beamlib.scoring.intervals import EXACT_UP_TO, LEVEL, RESAMPLES, SEED, Comparison, compare
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED, Protocol
@@ -27,7 +27,8 @@ TREATMENTS = ("full", "drop")
 SIGNIFICANT = 0.05
 
 Numbers = list[Any]
-"""mean, low, high as they are printed (None where there is none), questions, conversations, unscored."""
+"""mean, low, high as they are printed (None where there is none), questions, conversations, unscored, and 1 where all
+conversations have the same mean."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,15 @@ def printed(value: float, decimals: int) -> str | None:
     return None if math.isnan(value) else f"{value:.{decimals}f}"
 
 
-def numbers_of(scores: pd.DataFrame) -> dict[str, dict[str, Numbers]]:
-    """Return the printed numbers of one series' scores, by size and ability."""
+def numbers_of(scores: pd.DataFrame, *, fixed: bool = False) -> dict[str, dict[str, Numbers]]:
+    """Return the printed numbers of one series' scores, by size and ability; without intervals if they are `fixed`."""
+    summary = summarise(scores)
+    if fixed:
+        summary = summary.assign(low=np.nan, high=np.nan, equal=False)
     numbers: dict[str, dict[str, Numbers]] = {}
-    for row in summarise(scores).to_dict("records"):
+    for row in summary.to_dict("records"):
         ends = [printed(row["mean"], 3), printed(row["low"], 2), printed(row["high"], 2)]
-        counts = [int(row[name]) for name in ("n_questions", "n_conversations", "unscored")]
+        counts = [int(row[name]) for name in ("n_questions", "n_conversations", "unscored", "equal")]
         numbers.setdefault(row["size"], {})[row["ability"]] = [*ends, *counts]
     return numbers
 
@@ -93,12 +97,20 @@ def headlines(
                 key: frame if treatment == "full" else frame[~frame["probe_id"].isin(spoilt)]
                 for key, frame in frames.items()
             }
-            numbers.setdefault(name, {})[treatment] = {key: numbers_of(frame) for key, frame in kept.items()}
+            fixed = fixed_recall(arms) if name == RECALL_COLUMN else frozenset()
+            numbers.setdefault(name, {})[treatment] = {
+                key: numbers_of(frame, fixed=key in fixed) for key, frame in kept.items()
+            }
             if name != RECALL_COLUMN:
                 ranked = {key: frame for key, frame in kept.items() if key in main and key.split("/")[-1] != "oracle"}
                 best.setdefault(name, {})[treatment] = dict(_best(ranked))
     most = len({judgement.conversation_id for arm in arms for judgement in arm.judgements})
     return Headlines(numbers, best, quantiles(most))
+
+
+def fixed_recall(arms: Iterable[StoredArm]) -> frozenset[str]:
+    """Return the series whose evidence recall is fixed by construction."""
+    return frozenset(arm.series for arm in arms if arm.arm and arm.arm.memory in FIXED_RECALL)
 
 
 def _frames(arms: Sequence[StoredArm], gold: Mapping[str, Gold], name: str) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -174,11 +186,11 @@ def quantiles(most: int) -> dict[str, Any]:
     values = {str(n): float(stdtrit(n - 1, (1 + LEVEL) / 2)) for n in range(2, most + 1)}
     drawn = cast(Any, np.random.default_rng(SEED).bit_generator).state["state"]
     generator = {"state": str(drawn["state"]), "increment": str(drawn["inc"]), "resamples": RESAMPLES}
-    return {**values, **generator, "level": LEVEL, "exact": EXACT_UP_TO, "significant": SIGNIFICANT}
+    return {**values, **generator, "exact": EXACT_UP_TO, "significant": SIGNIFICANT}
 
 
 def cell_text(numbers: Numbers | None) -> str:
-    """Format a cell: "0.412 [0.38, 0.45]", "0.412 (n = 1)" for one conversation, a dash for none.
+    """Format a cell: "0.412 [0.38, 0.45]", "0.412 (n = 1)", "0.100 (equal in all 5)", a dash for none.
 
     "not computable" where nothing is unscored: the source lacks what the protocol needs.
     """
@@ -186,4 +198,6 @@ def cell_text(numbers: Numbers | None) -> str:
         return NOTHING if numbers is None or numbers[5] else "not computable"
     if numbers[4] == 1:
         return f"{numbers[0]} (n = 1)"
+    if numbers[6]:
+        return f"{numbers[0]} (equal in all {numbers[4]})"
     return str(numbers[0]) if numbers[1] is None else f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"

@@ -9,20 +9,19 @@ from functools import cache
 from beam_page.run_folder import RunFolder, StoredArm
 from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import ingested, recollections
 from beamlib.evaluate.beam_records import recorded_parameters
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.judging import evidence_of, work
-from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
+from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, kept_values
+from beamlib.evaluate.records import Answer
 from beamlib.files import to_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import ModelError
 from beamlib.memory.declared import kind_of
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import parse_parameters
-from beamlib.run import Run
-from beamlib.settings import HYBRID_BEAM_REMOVED
+from beamlib.run import PARAMETERS, Run
 
 OWN = "its memory is a program of its own, which a page does not run"
 OTHERWISE = "recalled again, its context is not the one on record (other messages, or as many tokens less or more)"
@@ -57,9 +56,8 @@ def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -
     contexts: Remade = {}
     groups: dict[str, list[StoredArm]] = {}
     for arm in arms:
-        if arm.arm is None or kind_of(arm.arm.memory).outside or arm.arm.retriever == "hybrid-beam":
-            reason = OWN if arm.arm and kind_of(arm.arm.memory).outside else HYBRID_BEAM_REMOVED
-            contexts[arm.series] = {probe.id: reason for probe in loaded.probes} if arm.arm else {}
+        if arm.arm is None or kind_of(arm.arm.memory).outside:
+            contexts[arm.series] = {probe.id: OWN for probe in loaded.probes} if arm.arm else {}
         elif arm.manifest:
             groups.setdefault(to_json([arm.part, recorded_parameters(arm.manifest)]), []).append(arm)
     for group in groups.values():

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from beam_page.conversation_data import ConversationData, conversation_data
 from beam_page.data_files import FOLDER, clear_others, write_data
-from beam_page.headlines import Headlines, headlines, opening, protocols_of
+from beam_page.headlines import Headlines, fixed_recall, headlines, opening, protocols_of
 from beam_page.run_folder import RunFolder, main_arms
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.errors import UserError
@@ -102,11 +102,12 @@ def _conversations(run: RunFolder, workers: int) -> Sequence[ConversationData]:
 
 
 def _index(run: RunFolder, parts: Sequence[ConversationData], numbers: Headlines, protocol: str) -> dict[str, Any]:
-    main = main_arms(run.arms)
+    main, fixed = main_arms(run.arms), fixed_recall(run.arms)
     series: dict[str, dict[str, Any]] = {}
     for arm in run.arms:
         own = series.setdefault(arm.series, {"id": arm.series, "main": arm.series in main, "parts": {}})
         own["memory"] = arm.arm.memory if arm.arm else ""
+        own["fixed"] = arm.series in fixed  # its evidence recall
         own["offline"] = own.get("offline", False) or (arm.offline and arm.judged_offline)
         reader, judge = (arm.manifest.reader, arm.manifest.judge) if arm.manifest else ("", "")
         facts = {"part": arm.part, "reader": reader, "judge": judge, "vouched": arm.manifest is not None}

@@ -10,19 +10,19 @@ from pathlib import Path
 from beamlib.data.conversations import SIZES, Treatment
 from beamlib.data.sources import Source, scan
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, base_memory, baseline_memory
 from beamlib.evaluate.beam_records import (
     JUDGED_BY,
     MANIFEST,
+    ImportedQuestion,
     Manifest,
     read_answers,
+    read_details,
     read_judgements,
     read_manifest,
     stored_judgements,
 )
-from beamlib.evaluate.imported import ImportedQuestion, read_details
-from beamlib.evaluate.records import JUDGEMENTS
+from beamlib.evaluate.records import JUDGEMENTS, Answer
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import kind_of
 from beamlib.params import GENERATED, generated_in
@@ -40,7 +40,6 @@ class StoredArm:
         manifest: None for an imported run without one.
         answers: By probe id; may be fewer than `judgements`.
         details: An imported arm's questions as its source states them.
-        mark: The letter of its run where two runs are compared.
     """
 
     part: str
@@ -49,7 +48,6 @@ class StoredArm:
     answers: Mapping[str, Answer]
     judgements: Sequence[Judgement]
     details: Mapping[str, ImportedQuestion] = field(default_factory=dict)
-    mark: str = ""
 
     @property
     def name(self) -> str:
@@ -96,7 +94,7 @@ class StoredArm:
     @property
     def series(self) -> str:
         """Name over all sizes of a run."""
-        return "/".join(filter(None, (self.mark, self.backbone, self.name)))
+        return "/".join(filter(None, (self.backbone, self.name)))
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
@@ -108,7 +106,8 @@ class StoredArm:
         """How its conversations were read."""
         if self.manifest is None:
             return Treatment()
-        return Treatment(**{name: self.manifest.settings[name] for name in Treatment.__dataclass_fields__})
+        settings = self.manifest.settings
+        return Treatment(**{name: settings[name] for name in Treatment.__dataclass_fields__ if name in settings})
 
 
 @dataclass(frozen=True)
@@ -214,8 +213,7 @@ def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
             continue
         arms_of_part = [other.arm for other in arms if other.part == stored.part and other.arm]
         pairs = [(other.retriever, other.k) for other in arms_of_part if other.memory == baseline_memory()]
-        plain = arm.without is None and arm.other_budget is None  # of runs by versions before 2026-11-26
-        if plain and (not pairs or (arm.retriever, arm.k) in pairs):
+        if arm.without is None and (not pairs or (arm.retriever, arm.k) in pairs):
             series.add(stored.series)
     return frozenset(series)
 

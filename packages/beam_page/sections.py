@@ -17,12 +17,12 @@ from urllib.parse import quote
 import bleach
 from markupsafe import Markup
 
-from beam_page.data_files import INDEX
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
 from beamlib.commands.cost_table import read_costs
-from beamlib.data.checked_json import left_out_line
+from beamlib.commands.latency_table import latency_table
 from beamlib.data.conversations import SIZES
-from beamlib.evaluate.configuration import stated
+from beamlib.evaluate.arms import stated
+from beamlib.evaluate.records import left_out_line
 from beamlib.files import read_json, read_text
 from beamlib.run import PUBLISHED
 
@@ -37,7 +37,7 @@ FIELD = "field"
 _ANSWER = "field_answer.json"
 """Who is better on BEAM, and how sure that is: sentences by tier, which notebook 12 computes."""
 _RELEASED = "_released"
-"""Ends the name of a figure of the released benchmark; it stands at the top."""
+"""In the name of what shows the released benchmark; it stands together, once."""
 _CAPTION = re.compile(r"<caption>(.*?)(?:<br>|</caption>)")
 _OF_DATA = re.compile(r"messages_length|questions_length|table3_|table7_")
 """Histograms and tables of the conversations themselves: shown last."""
@@ -97,6 +97,13 @@ def _titled(part: str) -> str:
     return " · ".join(filter(None, [size.upper(), backbone])) if size.upper() in SIZES else part
 
 
+def _costs(costs: Path) -> Iterator[str]:
+    """Yield the tables of a part's costs, and of what its memories took, as HTML."""
+    yield read_costs(read_json(costs)).to_html()
+    if latency := latency_table(costs.parent):
+        yield latency.to_html()
+
+
 def shown_section(folder: Path, section: _Section) -> dict[str, Any]:
     """Return a section for the template. `late` are figures and tables about the data, shown last."""
     part = section.part
@@ -115,8 +122,7 @@ def shown_section(folder: Path, section: _Section) -> dict[str, Any]:
         "title": section.title,
         "note": section.note,
         "configuration": section.configuration,
-        "look": link(folder, folder / part / INDEX) if part in _OTHERS and (folder / part / INDEX).is_file() else "",
-        "costs": Markup(read_costs(read_json(costs)).to_html()) if costs.exists() else "",
+        "costs": Markup("".join(_costs(costs))) if costs.exists() else "",
         "notebooks": [(link(folder, page), page.stem) for page in section.notebooks],
         **shown(late=False),
         "late": shown(late=True),
@@ -144,8 +150,8 @@ def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
     return [
         path
         for path in sorted((folder / kind / part).glob(f"*{ending}"), key=_number)
-        if (part == PUBLISHED and not path.stem.endswith(_RELEASED))
-        or (path.stem not in shared and not path.stem.endswith("_published"))
+        if _RELEASED not in path.stem
+        and (part == PUBLISHED or (path.stem not in shared and not path.stem.endswith("_published")))
     ]
 
 
@@ -154,6 +160,12 @@ def top_figures(folder: Path, *, released: bool) -> list[dict[str, Any]]:
     place = folder / "figures" / (PUBLISHED if released else _ALL)
     paths = (sorted(place.glob(f"figure{number}*{_RELEASED * released}.json")) for number in (4, 5, 3))
     return [_figure(folder, path) for own in paths for path in own[:1]]
+
+
+def released_tables(folder: Path) -> list[dict[str, Any]]:
+    """List the tables of the released benchmark, by their number in the paper."""
+    paths = (folder / "tables" / PUBLISHED).glob(f"*{_RELEASED}*.html")
+    return [_table(folder, path) for path in sorted(paths, key=_number)]
 
 
 def field_section(folder: Path) -> dict[str, Any] | None:
@@ -196,11 +208,10 @@ _FIGURE_FILES = ("pdf", "csv", "json")
 def _figure(folder: Path, path: Path) -> dict[str, Any]:
     record = read_json(path)
     files = {suffix: link(folder, path.with_suffix(f".{suffix}")) for suffix in _FIGURE_FILES}
-    image, drawn = path.with_suffix(".png"), path.with_suffix(".svg")
-    width, height = _pixels(image)
+    width, height = _pixels(path.with_suffix(".png"))
     return {
         **files,
-        "image": link(folder, drawn if drawn.exists() else image),  # an earlier version drew no .svg
+        "image": link(folder, path.with_suffix(".svg")),
         "caption": record["caption"],
         "alt": record["alt_text"],
         "wide": width > 2 * height,

@@ -19,10 +19,9 @@ from matplotlib.figure import Figure
 from pydantic import ValidationError
 
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import NO_LOSSES, ContextLosses
 from beamlib.evaluate.arms import COMPONENTS, Arm, base_memory, baseline_memory, experiments
 from beamlib.evaluate.beam_records import Manifest, read_answers, read_manifest, stored_judgements
-from beamlib.evaluate.records import combined_hash
+from beamlib.evaluate.records import NO_LOSSES, ContextLosses, combined_hash
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import kind_of
@@ -266,8 +265,7 @@ def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]
     unread: list[str] = []
     for path in sorted(run.glob("*/*/manifest.json")):
         try:
-            one = _stored(path.parent, options.protocol)
-            arms += [] if one.arm.other_budget else [one]  # no table has a column for it
+            arms.append(_stored(path.parent, options.protocol))
         except UserError:  # of another version, or damaged: for a run it counts as not there, and so it does here
             unread.append(f"{path.parent.parent.name}/{path.parent.name}")
     if not arms:
@@ -437,6 +435,7 @@ def _figure(columns: _Columns, shown: Table, options: AssemblyOptions, folder: P
     caption = (
         f"Figure {figure.number}, this run, all sizes: {figure.run_caption}. Reader: {model_shown(footer.reader)}."
     )
+    caption += f" Questions: {footer.asked}." if footer.asked else ""
     parameters = {"protocol": options.protocol, "seed": options.seed}
     name = columns.name.replace(columns.table, f"figure{figure.number}_{figure.name}")
     return save_figure(figure.draw(frame, footer), name, folder, frame, {"judgements": rests}, parameters, caption)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from beam_run.executing import MAIN_NOTEBOOK
+from beam_run import MAIN_NOTEBOOK
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.run import BEAM
 from beamlib.evaluate.runner import plan_task

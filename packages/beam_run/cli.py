@@ -26,6 +26,7 @@ from beamlib.commands.options import (
     MemoryTimeout,
     ModelOptions,
     NoAdmission,
+    PerAbility,
     PresetName,
     ProtocolOption,
     Sizes,
@@ -79,6 +80,7 @@ class MainArguments(ModelOptions):
     conversations: Annotated[
         int, typer.Option("--conversations", min=0, help="At most this many per tier; 0 for all.")
     ] = 0
+    per_ability: PerAbility = 0
     protocol: ProtocolOption = "paper"
     authors: Annotated[
         Path | None, typer.Option("--authors", help="Models file whose authors write conversations.")
@@ -117,6 +119,7 @@ class MainArguments(ModelOptions):
         suites = {name: given for name in ("memorycode", "meme") if (given := getattr(self, name))}
         settings: dict[str, object] = named_settings(self.settings)
         settings |= {"skip_broken": True} if self.skip_broken else {}
+        settings |= {"per_ability": self.per_ability} if self.per_ability else {}
         settings |= {"memory_timeout": self.memory_timeout} if self.memory_timeout else {}
         return MainJob(
             self.data, listed(self.sizes), self.name, self.conversations, self.protocol, self.memory, suites,
@@ -157,7 +160,7 @@ def tables(
     left out.
     """
     from beam_run.assembly import ALL, AssemblyOptions, assemble
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(run)
     joined = assemble(run, AssemblyOptions(protocol, seed, parts=listed(parts), base=base, allow_mixed=mixed))
@@ -193,6 +196,7 @@ class EstimateArguments(ModelOptions):
     conversations: Annotated[
         int | None, typer.Option("--conversations", min=0, help="At most this many; 0 for all.")
     ] = None
+    per_ability: PerAbility = 0
     preset: PresetName = ""
     skip_broken: SkipBroken = False
     no_admission: NoAdmission = False
@@ -219,6 +223,7 @@ def estimate_cost(given: EstimateArguments) -> None:
             raise UserError(f"--set {parameter}: this parameter has an option of its own; give {option}.")
     values |= {} if given.conversations is None else {"conversations": given.conversations}
     values |= {"skip_broken": True} if given.skip_broken else {}
+    values |= {"per_ability": given.per_ability} if given.per_ability else {}
     values |= {"preset": given.preset} if given.preset else {}
     parameters = load_parameters(given.params, **values)
     default = given.params.parent / MODELS
@@ -284,12 +289,25 @@ def frames(
 ) -> None:
     """Write the records of RUN as parquet files, one per data frame (docs/dataframes.md); no call is made."""
     import beamlib
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(out, parquet=True)
     opened = beamlib.open_run(run, data or "", memorycode=memorycode or "", meme=meme or "")
     for file in opened.write(out):
         print(f"wrote {file}")
+
+
+@app.command(rich_help_panel=RESULTS)
+def latency(
+    run: Annotated[Path, typer.Argument(help="A run folder, or a part or an arm of one.")], as_json: Json = False
+) -> None:
+    """Print how long memories took to read a conversation and to recall for a question, with calls and cost."""
+    from beamlib.commands.latency_table import latency_table
+
+    table = latency_table(run)
+    if table is None:
+        raise UserError(f"{run}: nothing was timed in it: its answers are older, imported, or came from an archive.")
+    print(to_json(table.records(), indent=2) if as_json else table.to_text())
 
 
 app.command(rich_help_panel=RESULTS)(facts)
@@ -301,9 +319,8 @@ def data_download(
     sizes: Sizes = "",
 ) -> None:
     """Fetch the released data sets at the pinned revision and verify their checksums."""
-    from beamlib.data.conversations import SIZES
+    from beamlib.data.conversations import SIZES, parse_size
     from beamlib.data.hub import download
-    from beamlib.data.sources import parse_size
 
     print(download(folder, [parse_size(size) for size in listed(sizes)] or SIZES))
 
@@ -316,7 +333,7 @@ def calls_export(
 ) -> None:
     """Write the stored calls, answers and judgements of RUN into ARCHIVE (.tar.zst) with a list of hashes."""
     from beam_run.publish import publish
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(archive.parent)
     print(publish(run, archive, data))
@@ -330,7 +347,7 @@ def calls_import(
     """Check ARCHIVE and merge its calls into the run folder RUN, so that it can be replayed."""
     from beam_run.archive import import_calls
     from beam_run.publish import described
-    from beamlib.data.sources import refuse_data
+    from beamlib.places import refuse_data
 
     refuse_data(run)
     print(f"{run}: every hash agrees; {described(import_calls(archive, run))}")

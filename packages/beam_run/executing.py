@@ -5,34 +5,28 @@ from __future__ import annotations
 import ast
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
+from beam_run import EVALUATION, FIELD_NOTEBOOKS, GENERATION, PAPER_NOTEBOOKS, SUITE_NOTEBOOKS
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_json, read_settings, temporary_folder, write_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
-from beamlib.params import BASE, SETTINGS, Preset, RunParameters, check_names, load_parameters, usual_parameters
+from beamlib.params import (
+    BASE,
+    SETTINGS,
+    Preset,
+    RunParameters,
+    assignments,
+    check_names,
+    load_parameters,
+    parameter_cell,
+    usual_parameters,
+)
 from beamlib.places import NOTEBOOKS, PARAMS, ROOT
-
-PAPER_NOTEBOOKS = ("00_paper",)
-"""The notebook that is opened first: what was published, beside the run over all of its sizes."""
-
-GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
-MAIN_NOTEBOOK = "06_main_results"
-EVALUATION = (
-    "05_memory", MAIN_NOTEBOOK, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation", "14_vectors_and_readagent",
-)  # fmt: skip
-SUITE_NOTEBOOKS = ("10_memorycode", "11_meme")
-"""Notebooks on other benchmarks, once per run."""
-
-FIELD_NOTEBOOKS = ("12_field", "13_judges")
-"""Notebooks on published results of others, once per run, from shipped numbers."""
-
-FIELD_PART = "field"
-"""The part of a run folder that these write to."""
 
 Work = tuple[str, RunParameters, Path]
 """A notebook, its parameters, and the folder that it is executed into."""
@@ -88,17 +82,6 @@ def preflight(folder: Path) -> list[str]:
     return lines + [f"{preset}.yaml: agrees with each of them" for preset in presets]
 
 
-def parameter_cell(notebook: Path) -> dict[str, Any]:
-    """Read the parameters of a notebook: the names and values of its cell tagged `parameters`."""
-    tagged = [cell for cell in read_json(notebook)["cells"] if "parameters" in cell["metadata"].get("tags", ())]
-    lines = _assignments(tagged[0]) if tagged else []
-    return {ast.unparse(line.targets[0]): ast.literal_eval(line.value) for line in lines}
-
-
-def _assignments(cell: Mapping[str, Any]) -> list[ast.Assign]:
-    return [line for line in ast.parse("".join(cell["source"])).body if isinstance(line, ast.Assign)]
-
-
 def _filled_in(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
     """Return `notebook` with `parameters` in its cell tagged `parameters`; changed ones it lacks go to `settings`.
 
@@ -110,7 +93,7 @@ def _filled_in(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
     filled: dict[str, Any] = read_json(notebook)
     (cell,) = (cell for cell in filled["cells"] if "parameters" in cell["metadata"].get("tags", ()))
     lines = "".join(cell["source"]).splitlines()
-    assigned = {ast.unparse(line.targets[0]): line.value for line in _assignments(cell)}
+    assigned = {ast.unparse(line.targets[0]): line.value for line in assignments(cell)}
     settings = {
         name: value
         for name, value in values.items()

@@ -13,20 +13,19 @@ from beam_memories.own_memory import available_memories
 from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run
 from beamlib.commands.costs import Estimate
 from beamlib.commands.estimate import save_estimate
-from beamlib.commands.options import Endpoints, check_run_name
+from beamlib.commands.options import Endpoints, absolute_target, check_run_name, spread_k
 from beamlib.confirmation import Priced, confirm_calls
-from beamlib.data.conversations import SIZES, Size
-from beamlib.data.sources import find_conversations, parse_size, refuse_data
+from beamlib.data.conversations import SIZES, Size, parse_size
+from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import ensure_keys
 from beamlib.llm.endpoints import MODELS, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
-from beamlib.memory.outside import spread_k
-from beamlib.memory.targets import absolute_target, listed_memories
+from beamlib.memory.outside import listed_memories
 from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
-from beamlib.places import PARAMS, ROOT, RUNS, in_root
+from beamlib.places import PARAMS, ROOT, RUNS, in_root, refuse_data
 from beamlib.retrieval import Encoders
 from beamlib.run import Run
 from beamlib.text import count

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 ARM_NAMES = (
     "rag, light, light retrieval alone, light without retrieval, light without working memory, "
-    "light without scratchpad, light without noise filter."
+    "light without scratchpad, light without noise filter, best possible."
 )
 
 
@@ -67,8 +68,9 @@ def evidence(
     (role embedding) or --base-url; no reader is asked.
     """
     from beamlib.commands.measuring import evidence_rows
-    from beamlib.data.conversations import SIZES
-    from beamlib.data.sources import find_conversations, parse_size
+    from beamlib.data.conversations import SIZES, parse_size
+    from beamlib.data.sources import find_conversations
+    from beamlib.report.footer import domain_mix
     from beamlib.report.printed import print_by_ability
     from beamlib.report.series import series_named
     from beamlib.scoring.average_recall import average_recall
@@ -95,6 +97,8 @@ def evidence(
     if not (as_csv or as_json):
         rows = [row | {"arm": series_named(row["arm"]).label} for row in rows if long or row["ability"] != "all"]
     print_by_ability(rows, "recall", names, long=long, as_csv=as_csv, as_json=as_json)
+    if data is None and not (as_csv or as_json):
+        print(fill(domain_mix(one.id for one in measured), 80))
 
 
 def measure(
@@ -121,11 +125,13 @@ def measure(
     the time. Exit code 1 when --verify finds a difference. `dense` and `hybrid` take the vectors of the encoder that
     --models (role embedding) or --base-url names.
     """
-    from beamlib.commands.measuring import MEASURED_CODE, measure_all
+    from beamlib.commands.measuring import MEASURED_CODE, measure_all, write_measurements
+    from beamlib.data.conversations import parse_size
     from beamlib.data.loading import PAPER_TREATMENT
-    from beamlib.data.sources import find_conversations, parse_size, refuse_data
+    from beamlib.data.sources import find_conversations
     from beamlib.files import code_hash
-    from beamlib.scoring.measured import SHIPPED_FILE, FileHeader, write_measurements
+    from beamlib.places import refuse_data
+    from beamlib.scoring.measured import SHIPPED_FILE, FileHeader
 
     sizes = [parse_size(name) for name in listed(size)] or None
     sources = [source for folder in data for source in find_conversations(folder, sizes)]
@@ -148,7 +154,7 @@ def measure(
     header = FileHeader(
         command=f"beamlib measure {' '.join(f'--data {folder.name}' for folder in data)}{by}",
         code=code_hash(MEASURED_CODE),
-        treatment=asdict(PAPER_TREATMENT),
+        treatment={name: value for name, value in asdict(PAPER_TREATMENT).items() if name != "per_ability"},
         seconds=round(time.monotonic() - start),
     )
     print(f"{write_measurements(out, header, measurements)}: {len(measurements)} conversations")

@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from beam_run.executing import FIELD_PART, SUITE_NOTEBOOKS, parameter_cell
+from beam_run import FIELD_PART, SUITE_NOTEBOOKS
 from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.beam_records import Evaluation
 from beamlib.files import make_folder, sha256, to_json
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import OF_GENERATION
+from beamlib.llm.exchange import OFFLINE_NAME
+from beamlib.params import OF_GENERATION, parameter_cell
 from beamlib.places import ROOT
 from beamlib.report.workspace import Workspace, finished_conversations, of_run, open_workspace, parse_cell
 from beamlib.run import PUBLISHED, TRIALS, Run

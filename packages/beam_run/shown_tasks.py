@@ -20,11 +20,11 @@ from IPython.utils.capture import capture_output
 
 from beamlib.commands.costs import Estimate
 from beamlib.commands.estimate import estimate_plan
+from beamlib.commands.options import spread_k
 from beamlib.errors import UserError
 from beamlib.evaluate.task import Task, TaskPlan
 from beamlib.llm.endpoints import EMBEDDING, ModelsFile
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.memory.outside import spread_k
 from beamlib.params import load_parameters
 from beamlib.places import PARAMS, ROOT
 from beamlib.run import Run
@@ -215,7 +215,7 @@ def recording_command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
         memory=given.own_memory,
         prompts=Path(given.prompts) if given.prompts else None,
         most=given.conversations,
-        settings=settings,
+        settings={name: value for name, value in settings.items() if name in plan.task.used_parameters()},
     )
     return task_recording_command(plan.task, "run", options)
 

@@ -14,7 +14,7 @@ from textwrap import shorten
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_run.executing import (
+from beam_run import (
     EVALUATION,
     FIELD_NOTEBOOKS,
     FIELD_PART,
@@ -22,19 +22,18 @@ from beam_run.executing import (
     MAIN_NOTEBOOK,
     PAPER_NOTEBOOKS,
     SUITE_NOTEBOOKS,
-    Work,
-    execute_all,
-    preflight,
 )
+from beam_run.executing import Work, execute_all, preflight
 from beam_run.job import MainJob, RunPlan, confirm, plan
 from beam_run.shown_tasks import Suite, recording_command, study_of
 from beamlib.commands.admission import admit_and_tune
 from beamlib.commands.cost_table import costs_in_words
 from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
+from beamlib.data.conversations import slice_in_words
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import configuration_of_run
 from beamlib.evaluate.beam_records import Evaluation
-from beamlib.evaluate.configuration import configuration_of_run
 from beamlib.evaluate.kept_settings import keep_settings, kept_files
 from beamlib.evaluate.run import evaluation_of
 from beamlib.evaluate.runner import run_task
@@ -102,6 +101,8 @@ def _to_do(job: MainJob, planned: RunPlan) -> Iterator[str]:
         counted = count(min(available, job.conversations or available), "conversation")
         roles = run.endpoints
         by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
+        asked = slice_in_words(run.chat.per_ability)
+        counted += f", questions: {asked}" if asked else ""
         yield f"{run.label}: {counted}, all memories answer and are judged ({by})"
     yield from (suite.announcement for suite in planned.suites[1:])
     others = ", ".join(suite.title for suite in planned.suites[1:])

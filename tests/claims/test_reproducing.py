@@ -19,10 +19,9 @@ from beam_claims.statements import Series, comparisons
 from beam_run.cli import app
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import Manifest, read_manifest
-from beamlib.evaluate.records import UnitOutput, write_manifest
+from beamlib.evaluate.records import Answer, UnitOutput, write_manifest
 from beamlib.evaluate.run import evaluate
 from beamlib.memory.protocol import Cuts
 from beamlib.params import load_parameters

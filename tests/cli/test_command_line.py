@@ -16,7 +16,8 @@ import pytest
 
 from beam_field.formats import READERS
 from beam_memorycode.rule_scoring import SCORING_VARIANTS
-from beam_run.executing import EVALUATION, FIELD_NOTEBOOKS, GENERATION, PAPER_NOTEBOOKS, SUITE_NOTEBOOKS, execute_all
+from beam_run import EVALUATION, FIELD_NOTEBOOKS, GENERATION, PAPER_NOTEBOOKS, SUITE_NOTEBOOKS
+from beam_run.executing import execute_all
 from beam_run.steps import STEPS
 from beamlib.files import sha256_of_file
 from beamlib.params import Preset, usual_parameters

@@ -18,7 +18,8 @@ from beam_generate.of_run import admit_authors, generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
-from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITE_NOTEBOOKS
+from beam_run import EVALUATION, GENERATION, SUITE_NOTEBOOKS
+from beam_run.executing import NOTEBOOKS, ROOT
 from beam_run.job import MainJob, confirm, plan
 from beamlib.commands.options import Endpoints
 from beamlib.errors import UserError

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam_run.executing import EVALUATION
+from beam_run import EVALUATION
 from commands import Call, beamlib
 from scripted_server import Answer, ScriptedServer
 from steady_replies import steady_reply

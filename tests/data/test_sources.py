@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.data.sources import find_conversations, parse_size
+from beamlib.data.conversations import parse_size
+from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from fixtures_release import write_conversation
 

@@ -19,9 +19,16 @@ from beam_run.steps import run
 from beamlib.commands.estimate import estimate
 from beamlib.commands.options import Endpoints
 from beamlib.errors import UserError
-from beamlib.evaluate.arms import Arm, arms_of, experiments
+from beamlib.evaluate.arms import (
+    Arm,
+    arms_of,
+    configuration_of,
+    configuration_of_run,
+    experiments,
+    stated,
+    writing_configuration,
+)
 from beamlib.evaluate.beam_records import read_manifest
-from beamlib.evaluate.configuration import configuration_of, configuration_of_run, stated, writing_configuration
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters, usual_parameters

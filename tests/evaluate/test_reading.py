@@ -12,7 +12,6 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.ingest_cache import read_shared
-from beamlib.evaluate.kept_settings import kept_values
 from beamlib.llm.model import ModelRoles
 from beamlib.memory.light import Light, LightSettings
 from beamlib.params import RunParameters, load_parameters
@@ -75,11 +74,3 @@ def test_other_settings_of_the_reading_read_again(parameters: RunParameters, loa
     before = file_of(parameters, loaded).read_bytes()
     read_light(loaded.conversation, LightSettings(chunk_percentile=50), parameters, ROSTER)
     assert file_of(parameters, loaded).read_bytes() != before
-
-
-def test_parameters_that_are_no_more_do_not_bar_an_earlier_run(tmp_path: Path) -> None:
-    path = tmp_path / "parameters.json"
-    path.write_text('{"k": 7, "context_budget": "fixed", "retrievers": ["bm25", "hybrid-beam"]}')
-    assert kept_values(path) == {"k": 7, "retrievers": ["bm25"]}
-    path.write_text("[]")
-    assert kept_values(path) is None

@@ -30,10 +30,8 @@ from beam_field.importing import read_runs, write_runs
 from beam_field.matching import ImportedArm
 from beam_field.sources import judgements as shipped
 from beamlib.errors import UserError
-from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import read_answers, read_manifest, stored_judgements
-from beamlib.evaluate.configuration import stated
-from beamlib.evaluate.imported import DETAILS
+from beamlib.evaluate.arms import Arm, stated
+from beamlib.evaluate.beam_records import DETAILS, read_answers, read_manifest, stored_judgements
 from beamlib.evaluate.run import evaluate
 from beamlib.files import read_jsonl, sha256_of_file
 from beamlib.params import usual_parameters
@@ -392,6 +390,20 @@ def test_plain_scores_of_nuggets_and_of_questions_are_read_at_any_depth(
     assert score(arm, "nugget-mean", 0) == 0.5 and score(arm, "as-published", 0) == 0.5
     (bare,) = imported("records", tmp_path, table, [records(nugget_scores=[])])
     assert lacking(bare, "as-published") == set() and "score" in bare.imported.kinds
+
+
+def test_scores_of_nuggets_by_text_are_read_and_written_as_texts_refused(tmp_path: Path, table: Path) -> None:
+    (arm,) = imported("records", tmp_path, table, [records(nugget_scores={"a": 1.0, "b": 0.5, "c": 0})])
+    assert score(arm, "nugget-mean", 0) == 0.5
+    with pytest.raises(UserError, match=r"results\[0\].*'nuggets.0.score'.*valid number"):
+        imported("records", tmp_path, table, [records(nugget_scores=["1.0", "0.5", "0"])])
+
+
+def test_a_run_of_amb_that_only_retrieves_has_no_zeros(tmp_path: Path, table: Path) -> None:
+    value = amb()
+    value["results"] = [{**row, "answer": "", "correct": False, "score": None} for row in value["results"]]
+    (arm,) = imported("amb", tmp_path, table, [value])
+    assert arm.unjudged
 
 
 def test_an_answer_beside_another_is_the_reference_and_a_score_of_words_is_none(tmp_path: Path, table: Path) -> None:

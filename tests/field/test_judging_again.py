@@ -15,8 +15,7 @@ from beam_field.exporting import export_arm
 from beam_field.importing import read_runs, write_runs
 from beam_field.judging_again import JudgeOptions, judge_again
 from beamlib.errors import UserError
-from beamlib.evaluate.beam_records import read_manifest, stored_answers, stored_judgements
-from beamlib.evaluate.imported import DETAILS
+from beamlib.evaluate.beam_records import DETAILS, read_manifest, stored_answers, stored_judgements
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.scores import score_run

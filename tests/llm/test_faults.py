@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -171,11 +170,8 @@ def test_a_wait_is_read_from_a_date_and_from_words_and_hours_stop_the_run() -> N
 def test_a_servers_text_is_short_one_line_and_without_the_key() -> None:
     text = excerpt(f"no:\n\n Bearer {KEY}\r\n" + "x" * 500, KEY)
     assert text.startswith("no: Bearer [key] xxx") and len(text) == 200 and "\n" not in text
-    for echo in (
-        quote(key := "sk-in/vented+0123456789", safe=""),
-        *(b64encode(b"x" * n + key.encode() + b"y").decode() for n in range(3)),
-    ):
-        assert len(without_key(echo, key)) < 16, echo
+    key = "sk-in/vented+0123456789"
+    assert without_key(quote(key, safe=""), key) == without_key(f'{{"a": "{key}"}}', key)[7:-2] == "[key]"
     assert without_key("none of these", "none") == "none of these", "a placeholder is no secret"
 
 

@@ -12,10 +12,10 @@ import pytest
 from beamlib.errors import UserError
 from beamlib.files import sha256, to_json
 from beamlib.llm.call_store import CallStore
-from beamlib.llm.chat_turns import ChatTurn
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, Outcome, Prompt, attempt_all, run
+from beamlib.llm.prompts import ChatTurn
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import StoredModel
 from scripted_server import Answer, ScriptedServer, body_text, completion, error_body

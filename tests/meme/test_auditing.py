@@ -15,10 +15,10 @@ from beam_meme.auditing import ANNOTATION, AUDIT, THIRD_PERSON, AuditCheck, audi
 from beam_meme.drawing import Drawn, draw_all
 from beam_meme.episode_files import load_episodes
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
-from beamlib.data.sources import RECORD
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
+from beamlib.places import RECORD
 from scripted_server import ScriptedServer, body_text
 from served_author import models_file
 

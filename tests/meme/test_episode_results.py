@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from beam_meme.episode_results import MOST_FILES, EpisodeContexts, contexts_record, writable_answer
 from beam_meme.task import check_id, choose_episodes, unit_of
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.records import Answer
 from small_episodes import LOADED
 
 QUESTION = "sw_001-after-q01"

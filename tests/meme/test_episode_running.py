@@ -22,7 +22,7 @@ from beam_memories.evolving.evolving_memory import SessionRead
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.records import Answer
 from beamlib.llm.model import Completion, ModelError, ModelRoles, Outcome, Prompt, Usage, run
 from beamlib.memory.declared import kind_of
 from beamlib.memory.protocol import RetrievedContext

@@ -1,4 +1,4 @@
-"""A study loses nothing: cells of one name, of one content, of earlier versions, of other studies, and failed ones."""
+"""A study loses nothing: cells of one name, of one content, of other studies, and failed ones."""
 
 from __future__ import annotations
 
@@ -112,21 +112,6 @@ def test_a_wrong_file_of_the_last_cell_is_said_before_the_first_one_runs(options
     with pytest.raises(UserError, match=re.escape("/nowhere")):
         run_grid(Grid(prompts=[None, Path("/nowhere")]), options)
     assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.usefixtures("in_this_process")
-def test_a_cell_of_an_earlier_version_goes_on_and_never_takes_another_in(options: TaskOptions, tmp_path: Path) -> None:
-    with ScriptedServer(reply) as server:
-        first = models_in(server, tmp_path / "a")
-        run_grid(Grid([5], models=[first]), options)
-        (cell,) = (tmp_path / "runs").glob("s-*")
-        shutil.move(cell, tmp_path / "runs/s-k5-models-default")  # the name that earlier versions gave it
-        asked = len(server.requests)
-        run_grid(Grid([5], models=[first]), options)
-        assert [path.name for path in (tmp_path / "runs").glob("s-*")] == ["s-k5-models-default"]
-        assert len(server.requests) == asked
-        run_grid(Grid([5], models=[models_in(server, tmp_path / "b", one={"temperature": 0.7})]), options)
-    assert len(overall(options.folder)) == 2
 
 
 HOST = """

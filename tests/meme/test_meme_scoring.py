@@ -38,7 +38,7 @@ from beam_meme.meme_tables import (
 )
 from beam_offline import OfflineModel
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import ContextLosses
+from beamlib.evaluate.records import ContextLosses
 from beamlib.llm.model import OFFLINE_NAME, Usage
 from beamlib.memory.protocol import Cuts
 

@@ -38,11 +38,11 @@ from beam_meme.telling import (
     unspoken,
     user_problem,
 )
-from beamlib.data.sources import RECORD
 from beamlib.errors import UserError
 from beamlib.files import read_json, write_json, write_text
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import prompt_file
+from beamlib.places import RECORD
 from scripted_server import Answer, ScriptedServer, body_text
 from served_author import models_file
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from beam_memories.own_memory import OwnMemory, available_memories, check_own_memory
+from beamlib.commands.options import absolute_target
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
@@ -22,7 +23,6 @@ from beamlib.evaluate.run import BEAM, evaluate, evaluate_experiment
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
-from beamlib.memory.targets import absolute_target
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS
 from beamlib.report.results import results
@@ -111,7 +111,7 @@ def test_the_arm_bears_the_name_that_the_memory_gives_itself(line: str, name: st
     methods = "    def ingest(self, conversation): pass\n    def recall(self, question): pass\n"
     (tmp_path / "mine.py").write_text(f"class Memory:\n    {line}\n{methods}")
     assert own_arm(f"{tmp_path}/mine.py:Memory").name == name
-    assert "called" not in Arm(memory="own", target="mine.py:Memory").model_dump()  # as earlier versions recorded it
+    assert "called" not in Arm(memory="own", target="mine.py:Memory").model_dump()
 
 
 def test_a_name_that_was_told_is_not_asked_for_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

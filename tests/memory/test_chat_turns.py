@@ -21,11 +21,10 @@ from beamlib.data.sources import find_conversations
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import open_models
-from beamlib.llm.chat_turns import MESSAGE_TOKENS, OPENING, ChatTurn, dialogue_text, insert_turns
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import Prompt, run
-from beamlib.llm.prompts import render
+from beamlib.llm.prompts import MESSAGE_TOKENS, OPENING, ChatTurn, dialogue_text, insert_turns, render
 from beamlib.llm.stored_model import CallStore
 from beamlib.memory.budget import RESERVE_TOKENS
 from beamlib.memory.full_context import FullContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,10 @@ def parameters_for(root: Path, data: Path, run: Path, **changes: Any) -> RunPara
     return load_parameters(root / "params/100k.yaml", **{**fixed, **changes})
 
 
-def run_on(root: Path, data: Path, run: Path, **changes: Any) -> Path:
-    """A run of `ARMS` by the stand-in on the conversations in `data`."""
+def run_on(root: Path, data: Path, run: Path, arms: Sequence[Arm] = ARMS, **changes: Any) -> Path:
+    """A run of `arms` by the stand-in on the conversations in `data`."""
     parameters = parameters_for(root, data, run, **changes)
-    evaluate(parameters, ARMS, quiet=True)
+    evaluate(parameters, arms, quiet=True)
     keep_settings(Run.of(parameters))
     return run
 

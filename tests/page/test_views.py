@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -295,3 +297,23 @@ def test_contexts_are_put_together_from_messages_and_lines() -> None:
 def _piece(reference: int, messages: dict[int, str], lines: list[str | list[int]]) -> str:
     line = lines[-1 - reference] if reference < 0 else messages[reference]
     return line if isinstance(line, str) else messages[line[0]].split("\n")[line[1]] + "\n" * (len(line) == 2)
+
+
+def test_a_zip_opens_elsewhere(page_run: Path, release: Path, tmp_path: Path, look: Look, called: object) -> None:
+    run = tmp_path / "a run"
+    shutil.copytree(page_run, run)
+    done = called("page", run, "--data", release, "--zip")  # type: ignore[operator]
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / "a run.zip") as archive:
+        names = archive.namelist()
+        assert not [name for name in names if not name.startswith("a run/") or ".." in name]
+        archive.extractall(tmp_path / "elsewhere")
+    browser = look(tmp_path / "elsewhere" / "a run", "#/q/100K-1-q06?gold=1")
+    assert text_of(browser, "h1.question")
+    assert browser.evaluate("beamVerify()")["wrong"] == []
+    links = each(
+        browser,
+        "#document a[href]:not([href^='#']), #document img[src]",
+        "one.getAttribute('href') ?? one.getAttribute('src')",
+    )
+    assert links and all(f"a run/{link}" in names for link in links)

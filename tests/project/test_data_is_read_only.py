@@ -14,16 +14,17 @@ import typer
 
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
+from beam_run import EVALUATION, FIELD_NOTEBOOKS, GENERATION, PAPER_NOTEBOOKS, SUITE_NOTEBOOKS
 from beam_run.cli import app
-from beam_run.executing import EVALUATION, FIELD_NOTEBOOKS, GENERATION, PAPER_NOTEBOOKS, SUITE_NOTEBOOKS, execute_all
+from beam_run.executing import execute_all
 from beam_run.publish import publish
-from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import sha256_of_file
 from beamlib.params import load_parameters
+from beamlib.places import RECORD, refuse_data
 from beamlib.run import Run
 from commands import Call, beamlib
 from scripted_server import ScriptedServer
@@ -139,6 +140,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: [p.run, p.data / "new"], 2, REFUSED),
         (lambda p: [p.run, p.archive.parent / "frames"], 0, "parquet"),
     ],
+    "latency": [(lambda p: [p.run], 0, "recalling"), (lambda p: [p.data], 2, "no manifest")],
     "reproduce": [(lambda p: [p.run], 0, "contexts of light-hybrid-k5")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
     "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
@@ -165,8 +167,9 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: [p.data, "--data", p.data], 2, REFUSED),
     ],
     "compare": [
-        (lambda p: [p.run, p.run, "--data", p.data, "--out", p.data / "new"], 2, REFUSED),
-        (lambda p: [p.run, p.data, "--data", p.data, "--out", "."], 2, "holds no finished arm"),
+        (lambda p: [p.run, p.run, "--out", p.data / "new"], 2, REFUSED),
+        (lambda p: [p.run, p.run], 0, "minus"),
+        (lambda p: [p.run, p.data, "--out", "."], 2, "holds no finished arm"),
     ],
     "replay": [(lambda p: [p.run, "100k/none", "100K-1-q00", "--data", p.data], 0, "the same answer and verdicts")],
     "calls export": [(lambda p: [p.archive.parent / "recorded", p.data / "x.tar.zst"], 2, REFUSED)],
@@ -270,7 +273,7 @@ def test_no_command_writes_below_the_data(
     repo_root: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    if command in ("score", "tables", "frames", "reproduce"):
+    if command in ("score", "tables", "frames", "latency", "reproduce"):
         request.getfixturevalue("answered")
     for arguments, code, said in TRIED[command]:
         monkeypatch.chdir(repo_root)

@@ -23,7 +23,8 @@ from beam_generate.notebooks import review_widget
 from beam_generate.probes.drafts import Draft, Spoken, View
 from beam_page.building import scripts, write_page
 from beam_page.run_folder import read_run
-from beam_run.executing import EVALUATION, NOTEBOOKS, execute, to_html
+from beam_run import EVALUATION
+from beam_run.executing import NOTEBOOKS, execute, to_html
 from beamlib.commands.costs import Estimate, RealisedRow
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
@@ -52,7 +53,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for name in ("none", NAME, f"javascript:{RUN}"):
         write_json(run / "100k" / name / "manifest.json", {})
     (run / "figures" / "100k").mkdir(parents=True)
-    shutil.copy(NOTEBOOKS.parent / "figures/published/figure3_published.png", run / "figures/100k" / f"{NAME}.png")
+    for kind in ("png", "svg"):
+        shutil.copy(
+            NOTEBOOKS.parent / f"figures/published/figure3_published.{kind}", run / f"figures/100k/{NAME}.{kind}"
+        )
     write_json(run / "figures" / "100k" / f"{NAME}.json", {"caption": EVIL, "alt_text": EVIL})
     for ending in ("pdf", "csv"):
         write_text(run / "figures" / "100k" / f"{NAME}.{ending}", EVIL)

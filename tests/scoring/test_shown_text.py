@@ -13,8 +13,8 @@ from beamlib.data.conversations import Batch, Conversation, Message, Probe, Seed
 from beamlib.data.gold import Gold
 from beamlib.data.loading import PAPER_TREATMENT, load
 from beamlib.data.sources import find_conversations
-from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.answering import answers_to, ask_probes
+from beamlib.evaluate.records import Answer, ContextLosses
 from beamlib.llm.model import Completion, Prompt, run
 from beamlib.memory.budget import LEAST_TOKENS, fit_pairs
 from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, passage

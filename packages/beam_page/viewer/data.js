@@ -88,6 +88,7 @@ function rowsOf(series, protocol, size, treatment) {
 function cellText(found) {
   if (!found || found[0] === null) return found && !found[5] ? "not computable" : "–";
   if (found[4] === 1) return `${found[0]} (n = 1)`;
+  if (found[6]) return `${found[0]} (equal in all ${found[4]})`;
   return found[1] === null ? found[0] : `${found[0]} [${found[1]}, ${found[2]}]`;
 }
 

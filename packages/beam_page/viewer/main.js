@@ -63,17 +63,8 @@ function fillNumbers(at) {
     cell.classList.toggle("best", Boolean(marked));
     if (marked) cell.append(" ★");
   }
-  for (const cell of document.querySelectorAll("[data-pair]")) {
-    const [first, second, size, ability] = JSON.parse(cell.dataset.pair);
-    const found = run.pairs?.[protocol]?.find((one) => one.first === first && one.second === second && one.size === size && one.ability === ability);
-    cell.textContent = found ? pairText(found.numbers) : "–";
-    cell.href = address("list", "", { size, ability: ability === "average" ? "" : ability, arm: first, with: second, show: "arms", protocol: protocol === run.protocol ? "" : protocol });
-    cell.classList.toggle("wrong", Boolean(wrongKeys?.has([protocol, "full", `${first} against ${second}`, size, ability].join("|"))));
-  }
   for (const dot of document.querySelectorAll(".chart")) dot.hidden = protocol !== run.protocol || treatment !== "full";
 }
-
-const pairText = ([mean, low, high, , n]) => (mean === null ? "–" : n === 1 ? `${mean} (n = 1)` : `${mean} [${low}, ${high}]`);
 
 async function checkHere() {
   say("checking …");

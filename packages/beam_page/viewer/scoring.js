@@ -145,27 +145,22 @@ function student(values, quantiles) {
   return [mean, (quantiles[n] * deviation) / Math.sqrt(n)];
 }
 
-function unlessEqual(values, ends, lowest, quantiles) {
-  const n = values.length;
-  if (n < 2 || Math.max(...values) - Math.min(...values) >= TINY) return ends;
-  const unseen = 1 - (1 - quantiles.level) ** (1 / n);
-  return [lowest, 1].map((end) => values[0] + unseen * (end - values[0]));
-}
+// Equal values show no spread that an interval could rest on.
+const areEqual = (values) => values.length > 1 && Math.max(...values) - Math.min(...values) < TINY;
 
 function meanInterval(values, quantiles) {
   const [mean, half] = student(values, quantiles);
-  if (Number.isNaN(mean)) return [NaN, NaN];
+  if (Number.isNaN(mean) || areEqual(values)) return [NaN, NaN];
   const inside = Math.min(1 - TINY, Math.max(TINY, mean));
   const reach = half / (inside * (1 - inside));
   const logit = Math.log(inside / (1 - inside));
-  return unlessEqual(values, [-reach, reach].map((step) => 1 / (1 + Math.exp(-(logit + step)))), 0, quantiles);
+  return [-reach, reach].map((step) => 1 / (1 + Math.exp(-(logit + step))));
 }
 
 function differenceInterval(values, quantiles) {
   const [mean, half] = student(values, quantiles);
-  if (Number.isNaN(mean)) return [NaN, NaN];
-  const ends = [mean - half, mean + half].map((end) => Math.min(1, Math.max(-1, end)));
-  return unlessEqual(values, ends, -1, quantiles);
+  if (Number.isNaN(mean) || areEqual(values)) return [NaN, NaN];
+  return [mean - half, mean + half].map((end) => Math.min(1, Math.max(-1, end)));
 }
 
 function signFlip(values, quantiles) {
@@ -216,7 +211,8 @@ function byConversation(rows) {
 const isNever = (score) => score?.why?.startsWith(NOT_COMPUTABLE) ?? false;
 
 // `rows`: [{conversation, ability, value, never}] of one size. By ability and "average": mean, low, high, counts.
-function summarise(rows, abilities, quantiles) {
+// `fixed`: by construction and no sample's means, so without intervals.
+function summarise(rows, abilities, quantiles, fixed = false) {
   const present = abilities.filter((ability) => rows.some((one) => one.ability === ability));
   const lacks = new Set(rows.filter((one) => one.never).map((one) => one.ability));
   const valued = (own, ability) => !lacks.has(ability) && own.get(ability)?.length;
@@ -233,12 +229,12 @@ function summarise(rows, abilities, quantiles) {
     const missing = own.filter((one) => one.value === null && !one.never).length;
     found.set(ability, {
       numbers: [values.length ? meanOf(values) : NaN, ...ends],
-      counts: [values.length || ability === "average" ? valued : 0, conversations, missing],
+      counts: [values.length || ability === "average" ? valued : 0, conversations, missing, Number(spread && areEqual(values))],
     });
   };
   present.forEach((ability, place) =>
-    put(ability, held[place], rows.filter((one) => one.ability === ability), held[place].length, true));
-  put("average", fewest ? averageValues(columns, means.length) : [], rows, means.length, fewest >= 2);
+    put(ability, held[place], rows.filter((one) => one.ability === ability), held[place].length, !fixed));
+  put("average", fewest ? averageValues(columns, means.length) : [], rows, means.length, fewest >= 2 && !fixed);
   return found;
 }
 

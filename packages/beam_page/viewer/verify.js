@@ -6,13 +6,13 @@ function* checks() {
     for (const [treatment, allSeries] of Object.entries(treatments)) {
       for (const [series, bySize] of Object.entries(allSeries))
         for (const [size, byAbility] of Object.entries(bySize)) {
-          const found = summarise(rowsOf(series, protocol, size, treatment), abilities, run.quantiles);
+          const fixed = protocol === "recall" && seriesOf.get(series)?.fixed;
+          const found = summarise(rowsOf(series, protocol, size, treatment), abilities, run.quantiles, fixed);
           for (const [ability, printed] of Object.entries(byAbility))
             yield { protocol, treatment, series, size, ability, printed, ...checked(printed, found.get(ability)) };
         }
       yield* bestChecks(protocol, treatment);
     }
-  yield* pairChecks();
 }
 
 function checked(printed, found) {
@@ -23,8 +23,8 @@ function checked(printed, found) {
   return { found: text, follows: right && found.counts.every((count, place) => count === printed[3 + place]) };
 }
 
-function pairedAgain(first, second, protocol, size, ability, treatment = "full") {
-  const own = asked(first).filter((one) => one.size === size && (!ability || ability === "average" || one.ability === ability) && (treatment !== "drop" || one.d !== 2));
+function pairedAgain(first, second, protocol, size, treatment) {
+  const own = asked(first).filter((one) => one.size === size && (treatment !== "drop" || one.d !== 2));
   return compareScores(own, scoresOf(first, protocol), scoresOf(second, protocol), run.quantiles);
 }
 
@@ -36,17 +36,11 @@ function pairCheck(printed, found) {
 function* bestChecks(protocol, treatment) {
   for (const [size, best] of Object.entries(run.best[protocol]?.[treatment] ?? {}))
     for (const [series, ...printed] of best.against) {
-      const found = pairedAgain(best.series, series, protocol, size, "", treatment);
+      const found = pairedAgain(best.series, series, protocol, size, treatment);
       const check = pairCheck(printed, found);
       const right = !best.supported || (found.numbers[1] > 0 && found.numbers[3] <= run.quantiles.significant);
       yield { protocol, treatment, series: `${best.series} against ${series}`, size, ability: "average", printed, ...check, follows: check.follows && right };
     }
-}
-
-function* pairChecks() {
-  for (const [protocol, rows] of Object.entries(run.pairs ?? {}))
-    for (const { first, second, size, ability, numbers } of rows)
-      yield { protocol, treatment: "full", series: `${first} against ${second}`, size, ability, printed: numbers, ...pairCheck(numbers, pairedAgain(first, second, protocol, size, ability)) };
 }
 
 let wrongKeys = null; // after a check: what does not follow
