@@ -343,8 +343,8 @@ class Admission:
         if not self.exam.passed and not candidates.judge_anyway:
             judge = candidates.endpoints["judge"]
             raise UserError(
-                f"The judge model {judge.model} at {judge.base_url} is not fit to judge: {self.exam.line}. Nothing "
-                f"else was paid for; name another judge, or add --judge-anyway to use this one; {CONTINUE}."
+                f"The judge model {judge.model} at {judge.base_url} is not fit to judge: {self.exam.line}. Its "
+                f"verdicts were not asked for; name another judge, or add --judge-anyway to use this one; {CONTINUE}."
             )
 
     def _refuse_useless(self, store: CallStore, role: str, pairs: Sequence[Answered]) -> None:

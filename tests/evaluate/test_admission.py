@@ -262,3 +262,49 @@ def test_a_second_tier_or_benchmark_asks_the_same_endpoint_nothing_again(repo_ro
         assert len(server.requests) == requests
         exam = judge_exam(run)
     assert "30 of 30 known nuggets have a readable verdict, kappa 1.00" in exam
+
+
+def odd(kind: str) -> Callable[[dict[str, Any]], Answer]:
+    """A server that knows the answers and sends them in a shape of its own, or judges in one."""
+
+    def reply(body: dict[str, Any]) -> Answer:
+        sent: dict[str, Any] = completion(body, knows(body))
+        choice = sent["choices"][0]
+        if kind == "parts":
+            choice["message"]["content"] = [{"type": "text", "text": knows(body)}]
+        elif kind == "usage as text":
+            sent["usage"] = {name: str(number) for name, number in sent["usage"].items()}
+        elif kind == "usage below zero":
+            sent["usage"] = {"prompt_tokens": -5, "completion_tokens": -1, "total_tokens": -6}
+        elif kind == "two choices":
+            sent["choices"].append({**choice, "index": 1})
+        elif '"score"' in body_text(body):
+            echo = '{"score": 1.0 or 0.5 or 0.0, "reason": "why"}'
+            choice["message"]["content"] = echo if kind == "echo" else '{"score": 1.0, "reason": "fine"}'
+        return Answer(sent)
+
+    return reply
+
+
+@pytest.mark.usefixtures("one_worker")
+@pytest.mark.parametrize(
+    ("kind", "refusal"),
+    [
+        *((kind, "") for kind in ("parts", "usage as text", "usage below zero", "two choices")),
+        ("echo", "0 of 30 known nuggets have a readable verdict, kappa 0.00"),
+        ("lenient", "30 of 30 known nuggets have a readable verdict, kappa 0.00"),
+    ],
+)
+def test_what_is_estimated_is_what_the_server_sees_and_what_is_stored(
+    kind: str, refusal: str, repo_root: Path, tmp_path: Path
+) -> None:
+    with ScriptedServer(odd(kind)) as server:
+        run = a_run(repo_root, tmp_path / "run", server)
+        counted = estimate(run, ARMS[:1], admission=True, quiet=True)
+        if refusal:
+            with pytest.raises(UserError, match=re.escape(refusal)):
+                admit(run, counted)
+        else:
+            assert any("kappa 1.00" in line for line in admit(run, counted))
+        stored = len(admission_calls(run.calls_folder()))
+        assert len(server.requests) == stored == counted.pending - estimate(run, ARMS[:1], quiet=True).pending
