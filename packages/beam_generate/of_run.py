@@ -34,7 +34,7 @@ from beam_generate.questions import make_questions
 from beam_generate.seeds import parse_domain
 from beam_generate.shapes import Repairs
 from beam_generate.titles import read_titles
-from beamlib.commands.admission import Admission, Candidates, count_admission, tuned_endpoints
+from beamlib.commands.admission import Candidates, admit_endpoints, count_admission
 from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.conversations import SIZES, Seed, Size, parse_size
 from beamlib.errors import UserError
@@ -267,11 +267,7 @@ def admit_authors(config: GenerationConfig, specs: Sequence[ConversationSpec]) -
     """
     if not (config.admission and config.models and specs) or config.calls == "replay":
         return config
-    candidates = _candidates(config, _rehearse_all(specs, config))
-    admission = Admission(candidates).ask()
-    for line in admission.lines():
-        print(f"  {line}", flush=True)
-    tuned = tuned_endpoints(candidates.endpoints, candidates.longest, admission.calls)
+    tuned = admit_endpoints(_candidates(config, _rehearse_all(specs, config)))
     return replace(config, tuned={cast(Author, role): endpoint for role, endpoint in tuned.items()})
 
 
