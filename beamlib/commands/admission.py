@@ -19,7 +19,7 @@ from typing import get_args
 
 from beamlib.commands.costs import Estimate
 from beamlib.commands.dry_run import CallTally, StepCalls, input_tokens
-from beamlib.confirmation import Quote
+from beamlib.confirmation import Quote, cost_in_words
 from beamlib.errors import UserError
 from beamlib.llm.admission import (
     ADMISSION,
@@ -49,7 +49,7 @@ from beamlib.run import Run
 from beamlib.scoring.judge_exam import JudgeExam, known_verdicts
 from beamlib.scoring.replies import read_score
 from beamlib.text import WORDS as WORD_COUNTER
-from beamlib.text import TokenCounter, cost_in_words, count
+from beamlib.text import TokenCounter, count
 
 _PLAIN = ("the", "river", "and", "a", "stone", "were", "old", "but", "we", "went", "on", "by", "way", "of", "home")
 """Words that are one token each in the usual vocabularies."""
