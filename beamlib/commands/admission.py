@@ -9,13 +9,13 @@ like any other, so a resumed run asks nothing again and a replay asks nothing at
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, MutableSet, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import cycle, islice
 from math import ceil
 from pathlib import Path
-from typing import get_args
+from typing import Protocol, get_args
 
 from beamlib.commands.costs import Estimate
 from beamlib.commands.dry_run import CallTally, StepCalls, input_tokens
@@ -45,9 +45,6 @@ from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, at
 from beamlib.llm.prompts import Prompts, prompts_in_force
 from beamlib.llm.retrying import read_decision
 from beamlib.llm.stored_model import Mode, StoredModel
-from beamlib.run import Run
-from beamlib.scoring.judge_exam import JudgeExam, known_verdicts
-from beamlib.scoring.replies import read_score
 from beamlib.text import WORDS as WORD_COUNTER
 from beamlib.text import TokenCounter, count
 
@@ -63,8 +60,8 @@ _CUT = 0.6
 """A smaller share of our own count of tokens shows that a server has read a part only."""
 _TEXTS = 32
 """Texts by which an encoder is measured."""
-_WORDS_OUT, _VERDICT_OUT = 5, 60
-"""Expected output tokens of a word and of a verdict."""
+_WORDS_OUT = 5
+"""Expected output tokens of a word."""
 _READS_LONG = ("memory", *get_args(Author))
 """Roles whose requests are as long as their windows allow, beside readers."""
 _LONGEST_TIMEOUT = 3_600.0
@@ -77,7 +74,7 @@ class KnownQuestion:
     Attributes:
         words: Words that the reply has to contain.
         decision: The yes or no that it has to be.
-        score: The score that it has to give.
+        right: Whether a text is right, where that is neither words nor a decision.
         tokens: Tokens of a long request.
         limit: The limit of its reply where it is not the endpoint's.
         output: Expected output tokens.
@@ -86,7 +83,7 @@ class KnownQuestion:
     prompt: Prompt
     words: tuple[str, ...] = ()
     decision: bool | None = None
-    score: float | None = None
+    right: Callable[[str], bool] | None = None
     tokens: int = 0
     limit: int = 0
     output: int = _WORDS_OUT
@@ -95,12 +92,37 @@ class KnownQuestion:
         """Tell whether a reply says what is known."""
         if self.decision is not None:
             return read_decision(reply) is self.decision
-        if self.score is not None:
-            return read_score(reply)[0] == self.score
+        if self.right is not None:
+            return self.right(reply)
         return all(word in reply.casefold() for word in self.words)
 
 
 Answered = tuple[KnownQuestion, Completion | ModelError]
+
+
+class ExamResult(Protocol):
+    """Whether a judge reached the bar, and how it did in a sentence."""
+
+    @property
+    def passed(self) -> bool: ...
+
+    @property
+    def line(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Exam:
+    """What a judge is asked before it judges; generation, which must not reach scoring, has none.
+
+    Attributes:
+        first: Asked with the known questions.
+        questions: Asked together when those are answered.
+        mark: What the replies to `questions` show.
+    """
+
+    first: KnownQuestion
+    questions: Sequence[KnownQuestion]
+    mark: Callable[[Sequence[Completion | ModelError]], ExamResult]
 
 
 def known_questions(role: str, longest: int = 0, repeat: int = 0) -> list[KnownQuestion]:
@@ -120,13 +142,6 @@ def known_questions(role: str, longest: int = 0, repeat: int = 0) -> list[KnownQ
     elif role == "detector":
         variables = {"summary": "", "history": "USER: I keep hives.", "answer": "How many hives do you keep?"}
         asked.append(KnownQuestion(Prompt("detect_question", variables, "a question of hives"), decision=True))
-    elif role == "judge":
-        variables = {
-            "question": "How many hives do I keep?", "answer": "You keep fourteen hives.",
-            "nugget": "LLM response should state: fourteen hives",
-        }  # fmt: skip
-        prompt = Prompt("judge_nugget", variables, "a criterion that is met")
-        asked.append(KnownQuestion(prompt, score=1.0, output=_VERDICT_OUT))
     tokens = int(longest * _SHARE) - _FRAME
     if (role in _READS_LONG or role.startswith("reader")) and tokens > _FRAME:
         asked.append(_long(tokens, repeat))
@@ -179,7 +194,7 @@ class Candidates:
         longest: By role the tokens of its longest pending request.
         root: Folder of folders with call stores: what any of them knows is not asked again.
         folder: The one of them that stores this admission.
-        question_in_prompt: Whether the judge sees the question.
+        exam: That of the judge, where there is one.
         judge_anyway: Whether a judge that fails its exam may judge.
     """
 
@@ -190,15 +205,8 @@ class Candidates:
     prompts: Prompts
     mode: Mode = "record"
     command: str = ""
-    question_in_prompt: bool = True
+    exam: Exam | None = None
     judge_anyway: bool = False
-
-    @classmethod
-    def of_run(cls, run: Run, longest: Mapping[str, int], *, suite: str = "", judge_anyway: bool = False) -> Candidates:
-        """Return the roles of `longest` in a run; `suite` is the benchmark, empty for BEAM."""
-        folder, see = run.calls_folder(suite), run.judging.question_in_prompt
-        places = folder.parent, folder, run.prompt_files
-        return cls(run.endpoints, longest, *places, run.calls, run.recording_command, see, judge_anyway)
 
     @cached_property
     def stored(self) -> dict[str, StoredCall]:
@@ -234,9 +242,8 @@ class Candidates:
             yield role, together
         if EMBEDDING in self.longest:
             yield EMBEDDING, _texts()
-        if "judge" in self.longest:
-            known = known_verdicts(question=self.question_in_prompt)
-            yield "judge", [KnownQuestion(item.prompt, score=item.score, output=_VERDICT_OUT) for item in known]
+        if "judge" in self.longest and self.exam:
+            yield "judge", list(self.exam.questions)
 
     def _of_role(self, role: str, longest: int) -> list[KnownQuestion]:
         """Return a role's questions, with a long one if none as long has been read whole."""
@@ -250,7 +257,8 @@ class Candidates:
         room = min(longest, endpoint.context_window - (endpoint.max_output_tokens or 0) - 1_000)
         cut = [call for call in sent if _is_cut(call.text, call.usage, _tokens_of(call))]
         most = max((_tokens_of(call) for call in sent if call not in cut), default=0)
-        return known_questions(role, 0 if most >= (room * _SHARE - _FRAME) * _SHARE else room, len(cut))
+        questions = known_questions(role, 0 if most >= (room * _SHARE - _FRAME) * _SHARE else room, len(cut))
+        return [*questions, self.exam.first] if role == "judge" and self.exam else questions
 
 
 def _tokens_of(call: StoredCall) -> int:
@@ -295,7 +303,7 @@ class Admission:
     def __init__(self, candidates: Candidates) -> None:
         self.candidates = candidates
         self.answered: dict[str, list[Answered]] = {}
-        self.exam: JudgeExam | None = None
+        self.exam: ExamResult | None = None
 
     def ask(self) -> Admission:
         """Ask what is not stored yet.
@@ -311,8 +319,8 @@ class Admission:
                 if role not in self.answered:
                     self.answered[role] = pairs
                     self._refuse_useless(store, role, pairs)
-                elif questions[0].score is not None:
-                    self._examine([reply for _, reply in pairs])
+                elif candidates.exam and questions == candidates.exam.questions:
+                    self._examine(candidates.exam.mark([reply for _, reply in pairs]))
         return self
 
     def _replies(
@@ -337,9 +345,8 @@ class Admission:
             replies.append(reply)
         return replies
 
-    def _examine(self, replies: Sequence[Completion | ModelError]) -> None:
-        candidates = self.candidates
-        self.exam = JudgeExam.of(known_verdicts(question=candidates.question_in_prompt), replies)
+    def _examine(self, result: ExamResult) -> None:
+        candidates, self.exam = self.candidates, result
         if not self.exam.passed and not candidates.judge_anyway:
             judge = candidates.endpoints["judge"]
             raise UserError(
@@ -547,28 +554,3 @@ def quote_with_admission(quote: Quote, candidates: Candidates) -> Quote:
         f"{quote.text}\n{count(calls, 'known question')} come first: together {cost_in_words(dollars, quote.unpriced)}"
     )
     return Quote(quote.pending + calls, dollars, text, quote.unpriced) if calls else quote
-
-
-def admit(run: Run, estimate: Estimate, *, suite: str = "", judge_anyway: bool = False) -> list[str]:
-    """Ask the roles that a confirmed run will call, and say in a few lines what their replies show.
-
-    Raises:
-        UserError: A role answers none of its questions, reads less of a request than it is sent, or its judge fails.
-    """
-    longest = longest_of(estimate)
-    admission = Admission(Candidates.of_run(run, longest, suite=suite, judge_anyway=judge_anyway)).ask()
-    tuned = run_as_measured(run, longest)
-    minutes = minutes_line(minutes_of(estimate, tuned.endpoints, admission.calls))
-    return [*admission.lines(), *filter(None, [minutes])]
-
-
-def run_as_measured(run: Run, longest: Mapping[str, int]) -> Run:
-    """Return the run with the concurrency, time-outs and batches that follow from its stored admissions."""
-    return run.served(tuned_endpoints(run.endpoints, longest, admission_calls(run.calls_folder().parent)))
-
-
-def admit_and_tune(run: Run, estimate: Estimate, *, suite: str = "", judge_anyway: bool = False) -> Run:
-    """Print what `admit` says and return the run with the settings that follow from it."""
-    for line in admit(run, estimate, suite=suite, judge_anyway=judge_anyway):
-        print(f"  {line}", flush=True)
-    return run_as_measured(run, longest_of(estimate))

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beamlib.commands.admission import Candidates, count_admission
+from beamlib.commands.admission import count_admission
 from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
 from beamlib.commands.dry_run import (
     CallStep,
@@ -28,6 +28,7 @@ from beamlib.commands.dry_run import (
     StepCalls,
     output_basis,
 )
+from beamlib.commands.run_admission import candidates_of
 from beamlib.data.conversations import Conversation, slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import Questions
@@ -94,7 +95,7 @@ def estimate_plan(plan: TaskPlan, *, admitted: MutableSet[str] | None = None, qu
         alike += own
     if admitted is not None and (longest := longest_requests(tally)):
         known = set[str]() if run.calls == "refresh" else admitted
-        tally.merge(count_admission(Candidates.of_run(run, longest, suite=task.name), known, run.counter))
+        tally.merge(count_admission(candidates_of(run, longest, suite=task.name), known, run.counter))
     questions = sum(len(asked.probes) for asked in asking if isinstance(asked, Questions))
     return build_estimate(
         run,

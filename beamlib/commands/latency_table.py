@@ -18,7 +18,7 @@ _NOTES = (
     "of the question's calls.",
     "Calls and dollars are means; the reader's and the judge's, and those of an encoder's endpoint, are not in them. "
     "Arms of one memory that share a reading or a call have it once.",
-    "`times()` of `beamlib.open_run` has every row (docs/dataframes.md).",
+    "`times()` of an opened run has every row (docs/dataframes.md).",
 )
 
 

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from beamlib.commands.admission import admit_and_tune
 from beamlib.commands.estimate import estimate_plan
 from beamlib.commands.options import absolute_target, spread_k
+from beamlib.commands.run_admission import admit_and_tune
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys

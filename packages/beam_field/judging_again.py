@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from beam_field.results import folder_name
-from beamlib.commands.admission import Candidates, admit_and_tune, count_admission
+from beamlib.commands.admission import count_admission
 from beamlib.commands.costs import Estimate
 from beamlib.commands.dry_run import CallTally
 from beamlib.commands.estimate import build_estimate, longest_requests, rehearsed_roster, stored_means
+from beamlib.commands.run_admission import admit_and_tune, candidates_of
 from beamlib.confirmation import confirm_calls
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load_questions
@@ -146,7 +147,7 @@ class _Part:
                 judge_arms(answers, self.parameters, roster)
             tally.merge(calls)
         if admitted is not None and (longest := longest_requests(tally)):
-            candidates = Candidates.of_run(self.parameters, longest)
+            candidates = candidates_of(self.parameters, longest)
             tally.merge(count_admission(candidates, admitted, self.parameters.counter))
         arms = tuple(arm.source_manifest.arm for arm in self.arms)
         return build_estimate(self.parameters, arms, tally, expected, conversations=len(self.pending))

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from beamlib.commands.admission import Admission, Candidates
+from beamlib.commands.admission import Admission, Candidates, ExamResult
 from beamlib.commands.options import Endpoints
+from beamlib.commands.run_admission import judges_exam
 from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
@@ -16,7 +17,6 @@ from beamlib.llm.embedding_model import read_vector
 from beamlib.llm.endpoints import Embedding, Endpoint, ModelsFile, Reader, load_models
 from beamlib.llm.model import Completion, ModelError
 from beamlib.llm.prompts import Prompts
-from beamlib.scoring.judge_exam import JudgeExam, known_verdicts
 from beamlib.text import count
 
 
@@ -48,7 +48,7 @@ class EndpointReport:
     obeys_limit: bool | None = None
     counts_tokens: bool | None = None
     mark: tuple[str, str] | None = None
-    judge: JudgeExam | None = None
+    judge: ExamResult | None = None
     texts_per_second: float | None = None
     dimensions: int | None = None
 
@@ -90,7 +90,9 @@ def examine_endpoints(models: ModelsFile, longest: int, folder: Path) -> Iterato
         asked = roles if isinstance(endpoint, Embedding) else dict.fromkeys(("reader", *roles))
         root = folder / str(number)
         endpoints, requests = dict.fromkeys(asked, endpoint), dict.fromkeys(asked, longest)
-        candidates = Candidates(endpoints, requests, root, root / "calls", Prompts.read(), judge_anyway=True)
+        candidates = Candidates(
+            endpoints, requests, root, root / "calls", Prompts.read(), exam=judges_exam(), judge_anyway=True
+        )
         try:
             _note(report, Admission(candidates).ask())
         except (UserError, ModelError) as error:
@@ -133,7 +135,7 @@ def report_endpoints(served: Endpoints, longest: int, *, yes: bool, as_json: boo
         models = load_models(Path(file))
     models.take_keys()
     asked = len({(endpoint.model, endpoint.base_url) for _, endpoint in models.by_stored_role()})
-    most = asked * (len(known_verdicts()) + AT_ONCE + 8)
+    most = asked * (len(judges_exam().questions) + AT_ONCE + 8)
     text = f"at most {most} requests to {count(asked, 'endpoint')}, one of {longest:,} tokens each, the others short"
     prices = [endpoint.dollars(longest + 60_000, 0, 5_000) for _, endpoint in models.by_stored_role()]
     dollars = sum(price or 0.0 for price in set(prices))

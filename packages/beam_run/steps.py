@@ -26,9 +26,9 @@ from beam_run import (
 from beam_run.executing import Work, execute_all, preflight
 from beam_run.job import MainJob, RunPlan, confirm, plan
 from beam_run.shown_tasks import Suite, recording_command, study_of
-from beamlib.commands.admission import admit_and_tune
 from beamlib.commands.cost_table import costs_in_words
 from beamlib.commands.estimate import start_estimate
+from beamlib.commands.run_admission import admit_and_tune
 from beamlib.confirmation import console
 from beamlib.data.conversations import slice_in_words
 from beamlib.errors import UserError

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import beamlib
 from beam_run.publish import publish, verify
-from beamlib.commands.admission import admit, admit_and_tune, known_questions, tuned_endpoints
+from beamlib.commands.admission import known_questions, tuned_endpoints
 from beamlib.commands.estimate import estimate
+from beamlib.commands.run_admission import admit, admit_and_tune
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.kept_settings import keep_settings
