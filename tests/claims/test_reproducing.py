@@ -28,6 +28,8 @@ from beamlib.params import load_parameters
 from beamlib.run import Run
 from beamlib.scoring.records import Judgement, NuggetVerdict
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 NUGGETS = 40
 LIGHT = Arm(memory="light", retriever="hybrid", k=5)
 RAG = Arm(memory="rag", retriever="hybrid", k=5)

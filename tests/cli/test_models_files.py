@@ -18,6 +18,8 @@ from commands import Call
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 EXAMPLE = Path(beamlib.__file__).parent / "data/example"
 KEY = "a-key-of-nobody"
 

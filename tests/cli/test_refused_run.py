@@ -16,6 +16,9 @@ from commands import Call, beamlib
 from scripted_server import Answer, ScriptedServer
 from steady_replies import steady_reply
 
+FEW = ("--set", "retrievers=[hybrid]", "--set", "budgets=[5]")
+"""Arms that say what a run says of refusals; Tables 9 and 10 would say it again."""
+
 
 def _in_letters(number: int) -> str:
     return "".join("abcdefghij"[int(digit)] for digit in str(number))
@@ -56,14 +59,14 @@ def command(run: Path, repo_root: Path, replies: Mendable) -> Iterator[tuple[lis
     with ScriptedServer(replies) as server:
         words: list[str | Path] = ["run-all", "--data", repo_root / "beamlib/data/example", "--sizes", "100k"]
         words += ["--name", run.name, "--base-url", server.base_url, "--model", "m", "--context-window", "32768"]
-        yield [*words, "--yes"], server
+        yield [*words, "--judge-anyway", "--yes"], server
 
 
 @pytest.mark.usefixtures("in_this_process")
 def test_a_refused_run_says_so_and_is_asked_again(
     command: tuple[list[str | Path], ScriptedServer], replies: Mendable, called: Call
 ) -> None:
-    words, server = command
+    words, server = [*command[0], *FEW], command[1]
     done = called(*words, "--step", "evaluate")
     assert done.returncode == 4 and "no answer is scored of" in done.stderr, done.stdout + done.stderr
     assert "light-hybrid-k5: 20 of 20 unscored (20 refused)" in done.stdout, "its reading was refused in part"
@@ -86,7 +89,7 @@ def test_a_refused_run_says_so_and_is_asked_again(
 def test_a_run_whose_first_calls_are_all_refused_alike_ends_and_says_how_to_go_on(
     command: tuple[list[str | Path], ScriptedServer], replies: Mendable, called: Call
 ) -> None:
-    words, server = command
+    words, server = [*command[0], *FEW], command[1]
     replies.alike = True
     done = called(*words, "--no-admission", "--step", "evaluate")
     assert done.returncode == 2 and len(server.requests) < 60

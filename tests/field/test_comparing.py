@@ -18,6 +18,8 @@ from beamlib.data.errata import load_errata
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 
 @pytest.fixture(scope="module")
 def systems() -> list[FieldSystem]:

@@ -41,6 +41,8 @@ from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.scores import score_run, summarise
 from commands import Call
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 
 def files_of(form: str, folder: Path, values: list[Any] | None = None) -> list[Path]:
     """Write the files of a format."""
