@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from beamlib.errors import UserError
 from beamlib.llm.spending import spending_limit
-from beamlib.text import cost_in_words, count, money
+from beamlib.text import count, money
 
 console = Console(highlight=False, markup=False, emoji=False)  # a name in brackets is not markup
 
@@ -83,3 +83,11 @@ def confirm_calls(priced: Mapping[str, Priced], check_keys: Callable[[], None], 
     if not yes and not typer.confirm("Make these calls?"):
         raise UserError("nothing was called.")
     return True
+
+
+def cost_in_words(dollars: float, unpriced: Collection[str]) -> str:
+    """Write a cost: "about $1.20", or what is known of it and the models whose price is unknown."""
+    if not unpriced:
+        return f"about {money(dollars)}"
+    known = f"at least {money(dollars)}, " if dollars else ""
+    return f"{known}price unknown for {', '.join(sorted(set(unpriced)))} (see docs/models-file.md)"

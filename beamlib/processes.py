@@ -15,14 +15,12 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from multiprocessing.queues import SimpleQueue
-from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from tqdm import tqdm
 
 from beamlib.errors import UserError
 from beamlib.llm import model as base
-from beamlib.llm.call_store import stored_calls
 from beamlib.plugins import Plugins, plugins, register
 
 _Value = TypeVar("_Value")
@@ -161,15 +159,18 @@ def tell(what: str) -> None:
 
 
 def as_they_end(
-    futures: Iterable[Future[_Value]], pool: Workers, bar: tqdm[Any], calls: Path | None
+    futures: Iterable[Future[_Value]], pool: Workers, bar: tqdm[Any], stored: Callable[[], int] | None
 ) -> Iterator[Future[_Value]]:
-    """Futures as they end. Meanwhile `bar` shows what the workers of `pool` are at, and how many replies the stores in
-    the folder `calls` (None where no model is called) hold: one conversation takes long."""
+    """Yield futures as they end. Meanwhile `bar` shows what the workers of `pool` are at: one conversation takes long.
+
+    Args:
+        stored: Counts the stored replies, for the bar too; None where no model is called.
+    """
     pending, shown = set(futures), ""
     while pending:
         done, pending = wait(pending, timeout=1, return_when=FIRST_COMPLETED)
         while not pool.told.empty():
             shown = pool.told.get()
-        stored = f"{stored_calls(calls):,} replies stored" if calls else ""
-        bar.set_postfix_str(", ".join(filter(None, [shown, stored])))
+        replies = f"{stored():,} replies stored" if stored else ""
+        bar.set_postfix_str(", ".join(filter(None, [shown, replies])))
         yield from done

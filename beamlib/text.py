@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -135,20 +135,6 @@ def split_sentences(text: str) -> list[str]:
     return [part for piece in _SENTENCE_END.split(text) if (part := piece.strip())]
 
 
-_SHORT = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|No|vs|approx|Sgt|Rev)\.\Z")
-
-
-def whole_sentences(sentences: Iterable[str]) -> list[str]:
-    """Rejoin sentences that `split_sentences` split after "Dr." and other abbreviations."""
-    joined: list[str] = []
-    for sentence in sentences:
-        if joined and _SHORT.search(joined[-1]):
-            joined[-1] = f"{joined[-1]} {sentence}"
-        else:
-            joined.append(sentence)
-    return joined
-
-
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*")
 
 
@@ -177,14 +163,6 @@ def money(dollars: float | None) -> str:
     if dollars < 0.0001:
         return "under $0.0001"
     return f"${dollars:.{max(2, 2 - math.floor(math.log10(dollars)))}f}"
-
-
-def cost_in_words(dollars: float, unpriced: Collection[str]) -> str:
-    """Write a cost: "about $1.20", or what is known of it and the models whose price is unknown."""
-    if not unpriced:
-        return f"about {money(dollars)}"
-    known = f"at least {money(dollars)}, " if dollars else ""
-    return f"{known}price unknown for {', '.join(sorted(set(unpriced)))} (see docs/models-file.md)"
 
 
 def count(number: int | None, noun: str, plural: str = "") -> str:

@@ -78,7 +78,7 @@ def measure(cluster: str, folder: Path, models: Path, workers: int, arms: str) -
     evaluate(parameters, ARMS[arms], quiet=True)
     seconds, digest = time.perf_counter() - began, hashlib.sha256()
     processor = _processor_seconds() - processor
-    for path in sorted(run.glob("100k-one/*/*.jsonl")):
+    for path in sorted(run.glob("100k-one/*/[aj]*.jsonl")):  # answers and judgements; other files have times
         digest.update(path.read_bytes())
     who = f"{'cluster' if cluster else 'processes'}, {workers}"
     return {

@@ -14,8 +14,8 @@ from hypothesis import settings
 from beam_run.plugins import register_packages
 
 # The machines that run this are shared: how long an example takes says nothing about it.
-settings.register_profile("shared", deadline=None)
-settings.load_profile("shared")
+settings.register_profile("sweep", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=30)
 
 # A job in the background of a script begins with Ctrl-C ignored, one under nohup with SIGHUP. Processes that tests
 # begin would inherit that.
@@ -34,7 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--adapters", action="store_true", help="memory systems of others must be there: no test skips")
 
 
-pytest_plugins = ["commands", "fixtures_release", "fixtures_workers"]
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw 30 examples of a property, and with `--slow` hypothesis' usual 100, where a test does not say how many."""
+    settings.load_profile("sweep" if config.option.slow else "quick")
+
+
+pytest_plugins = ["commands", "fixtures_release", "fixtures_shared", "fixtures_workers"]
 
 register_packages()
 

@@ -19,6 +19,7 @@ from typing import get_args
 
 from beamlib.commands.costs import Estimate
 from beamlib.commands.dry_run import CallTally, StepCalls, input_tokens
+from beamlib.confirmation import Quote, cost_in_words
 from beamlib.errors import UserError
 from beamlib.llm.admission import (
     ADMISSION,
@@ -47,7 +48,8 @@ from beamlib.llm.stored_model import Mode, StoredModel
 from beamlib.run import Run
 from beamlib.scoring.judge_exam import JudgeExam, known_verdicts
 from beamlib.scoring.replies import read_score
-from beamlib.text import TokenCounter
+from beamlib.text import WORDS as WORD_COUNTER
+from beamlib.text import TokenCounter, count
 
 _PLAIN = ("the", "river", "and", "a", "stone", "were", "old", "but", "we", "went", "on", "by", "way", "of", "home")
 """Words that are one token each in the usual vocabularies."""
@@ -341,8 +343,8 @@ class Admission:
         if not self.exam.passed and not candidates.judge_anyway:
             judge = candidates.endpoints["judge"]
             raise UserError(
-                f"The judge model {judge.model} at {judge.base_url} is not fit to judge: {self.exam.line}. Nothing "
-                f"else was paid for; name another judge, or add --judge-anyway to use this one; {CONTINUE}."
+                f"The judge model {judge.model} at {judge.base_url} is not fit to judge: {self.exam.line}. Its "
+                f"verdicts were not asked for; name another judge, or add --judge-anyway to use this one; {CONTINUE}."
             )
 
     def _refuse_useless(self, store: CallStore, role: str, pairs: Sequence[Answered]) -> None:
@@ -525,6 +527,26 @@ def minutes_of(estimate: Estimate, endpoints: Mapping[str, Endpoint], calls: Seq
 def minutes_line(minutes: float | None) -> str:
     """Say how long calls take."""
     return f"at this speed the pending calls take about {max(1, round(minutes)):,} min" if minutes is not None else ""
+
+
+def admit_endpoints(candidates: Candidates) -> dict[str, Endpoint]:
+    """Print what `Admission` shows and return the endpoints with the settings that follow from it."""
+    admission = Admission(candidates).ask()
+    for line in admission.lines():
+        print(f"  {line}", flush=True)
+    return tuned_endpoints(candidates.endpoints, candidates.longest, admission.calls)
+
+
+def quote_with_admission(quote: Quote, candidates: Candidates) -> Quote:
+    """Add the calls of an admission to a quote."""
+    dollars, calls = quote.dollars, 0
+    for (role, _), step in count_admission(candidates, set(), WORD_COUNTER).items():
+        dollars += candidates.endpoints[role].dollars(step.input, step.cached, step.output) or 0.0
+        calls += step.pending
+    text = (
+        f"{quote.text}\n{count(calls, 'known question')} come first: together {cost_in_words(dollars, quote.unpriced)}"
+    )
+    return Quote(quote.pending + calls, dollars, text, quote.unpriced) if calls else quote
 
 
 def admit(run: Run, estimate: Estimate, *, suite: str = "", judge_anyway: bool = False) -> list[str]:

@@ -13,10 +13,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from beamlib.confirmation import cost_in_words
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.stored_model import CallStore, Totals
 from beamlib.run import Run
-from beamlib.text import cost_in_words, count, money
+from beamlib.text import count, money
 
 _Stage = Literal["memory reading", "answering", "judging"]
 COST_STAGES: tuple[_Stage, ...] = ("memory reading", "answering", "judging")

@@ -32,7 +32,7 @@ from beamlib.plugins import plugins
 from beamlib.processes import process_pool
 from beamlib.retrieval import RETRIEVERS as KNOWN_RETRIEVERS
 from beamlib.retrieval import Encoders
-from beamlib.scoring.average_recall import average_recall
+from beamlib.scoring.average_recall import average_recall, check_choices
 from beamlib.scoring.measured import (
     ARMS,
     MOST_PAIRS,
@@ -43,7 +43,6 @@ from beamlib.scoring.measured import (
     Measurement,
     Notes,
     check_budgets,
-    check_choices,
 )
 from beamlib.text import count_tokens
 

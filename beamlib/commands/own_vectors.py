@@ -16,7 +16,7 @@ import typer
 
 from beamlib.commands.dry_run import DryRun, EstimatingEmbedding
 from beamlib.commands.options import KeyVariable, MaxCost, ModelName, Models, Yes
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.embedding_model import EMBED, EmbeddingModel
@@ -26,7 +26,7 @@ from beamlib.llm.spending import guard_run, set_spending_limit
 from beamlib.llm.stored_model import StoredModel
 from beamlib.places import RUNS
 from beamlib.retrieval import Encoders
-from beamlib.text import WORDS, cost_in_words
+from beamlib.text import WORDS
 
 FOLDER = "own-vectors"
 """The folder below runs/ that stores vectors."""

@@ -6,7 +6,7 @@ has its calls made by the process that was started (`beamlib.llm.door`), and imp
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -201,7 +201,7 @@ def run_jobs(
     most = max(map(len, rounds), default=0)
     if not most:
         return
-    calls = make_folder(run.calls_folder(suite)) if run.models_file else None
+    stored = _stored_calls(run, suite) if run.models_file else None
     total = sum(job.answers for jobs in rounds for job in jobs)
     with tqdm(total=total, desc=title, unit=" answers", disable=quiet or None) as bar:
         # A worker of a run that calls lets what is in flight arrive when the run is ended.
@@ -214,12 +214,18 @@ def run_jobs(
             for jobs in rounds:
                 admitted = [admit(door, job, run) for job in jobs]
                 futures = {pool.submit(perform_job, job): job for job in admitted}
-                for future in as_they_end(futures, pool, bar, calls):
+                for future in as_they_end(futures, pool, bar, stored):
                     job = futures[future]
                     yield job, future.result()
                     bar.update(job.answers)
                     if door and job.entrance:
                         door.dismiss(job.entrance)
+
+
+def _stored_calls(run: Run, suite: str) -> Callable[[], int]:
+    from beamlib.llm.call_store import stored_calls
+
+    return partial(stored_calls, make_folder(run.calls_folder(suite)))
 
 
 def _calls(run: Run) -> bool:

@@ -212,7 +212,7 @@ class RunStore(Generic[AnyManifest]):
             write_text(self.folder / f"{part}.jsonl", "".join(units[unit].text for unit in sorted(units)))
         if self._timings:
             lines = [to_json(self._timings[key].model_dump(mode="json")) + "\n" for key in sorted(self._timings)]
-            write_text(self.folder / f"{TIMES}.ndjson", "".join(lines))
+            write_text(self.folder / f"{TIMES}.log", "".join(lines))
         self._changed.clear()
         self.manifest().write(self.folder)
         self.pending = False

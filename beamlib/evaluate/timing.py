@@ -15,7 +15,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.records import read_records
 
 TIMES = "times"
-"""The file of an arm's folder that holds them: `.ndjson`, as its `.jsonl` files are records. No manifest names it."""
+"""The file of an arm's folder that holds them: `.log`, as its `.jsonl` files are records. No manifest names it."""
 
 
 class Timing(BaseModel):
@@ -56,7 +56,7 @@ class Stopwatch:
 
 def read_timings(folder: Path, key: str) -> list[Timing]:
     """Read what was measured of an arm whose answers rest on `key`; nothing where that is lost or damaged."""
-    path = folder / f"{TIMES}.ndjson"
+    path = folder / f"{TIMES}.log"
     try:
         return [row for row in read_records(path, Timing) if row.key == key] if path.exists() else []
     except UserError:

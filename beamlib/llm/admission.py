@@ -32,6 +32,8 @@ AT_ONCE = 8
 _MARK = re.compile(r"\S*[^\W\d_]\S*(?=\s*\Z)")
 _SYMBOL = re.compile(r"[^\w\s.,;:!?'\"()*`#/’“”–—-]")
 """A sign that prose and Markdown do not put around a word."""
+_LEAST_WAIT = 0.5
+"""Seconds below which waiting is noise, and changes nothing that matters."""
 _LEAST_THOUGHT = 3
 """Words before a mark from which on they are thoughts and no polite beginning."""
 
@@ -52,6 +54,7 @@ class Speed:
     Attributes:
         tokens_per_second: Of one reply at a time.
         slots: Requests that it works on at once, at most `AT_ONCE`.
+        waiting: Seconds that half of as many requests wait for others, at least.
         obeys_limit: Whether a limit of output tokens ended a reply.
         reads_per_second: Tokens of a long request.
         texts_per_second: Of an encoder.
@@ -59,14 +62,15 @@ class Speed:
 
     tokens_per_second: float | None = None
     slots: int | None = None
+    waiting: float = 0.0
     obeys_limit: bool | None = None
     reads_per_second: float | None = None
     texts_per_second: float | None = None
 
     @property
     def queues(self) -> bool:
-        """Whether requests clearly wait for one another. A busy API's latencies vary, so half as many slots do not."""
-        return self.slots is not None and self.slots < AT_ONCE / 2
+        """Whether requests clearly wait for one another: latencies of a busy API vary as those of twice the slots."""
+        return self.slots is not None and self.slots <= AT_ONCE / 4 and self.waiting >= _LEAST_WAIT
 
 
 def measured_speed(calls: Sequence[StoredCall], endpoint: Endpoint) -> Speed:
@@ -80,14 +84,16 @@ def measured_speed(calls: Sequence[StoredCall], endpoint: Endpoint) -> Speed:
     together = [call.latency for call in own if call.about.startswith(f"{COUNTING} ")]
     long = [call.input_tokens / call.latency for call in own if call.about.startswith(LONG)]
     texts = [call.latency for call in own if call.about.startswith(TEXT)]
-    slots = None
+    slots, waiting = None, 0.0
     if alone and len(together) == AT_ONCE:
         # With s slots, n equal requests end after 1, 2 ... n/s times one's time: their median is (n/s + 1) / 2.
-        waits = 2 * median(together) / max(alone.latency, min(together)) - 1
+        service = max(alone.latency, min(together))
+        waits, waiting = 2 * median(together) / service - 1, median(together) - service
         slots = max(1, min(AT_ONCE, round(AT_ONCE / max(1.0, waits))))
     return Speed(
         tokens_per_second=alone.output_tokens / alone.latency if alone else None,
         slots=slots,
+        waiting=waiting,
         obeys_limit=(is_truncated(alone.finish_reason) or alone.output_tokens <= COUNT_LIMIT) if alone else None,
         reads_per_second=max(long) if long else None,
         texts_per_second=1 / fmean(texts) if texts else None,

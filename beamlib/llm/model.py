@@ -21,8 +21,8 @@ from beamlib.llm.prompts import ChatTurn, render
 
 __all__ = [
     "OFFLINE_NAME", "REFUSALS", "SHUTDOWN_SECONDS", "TRANSIENT", "Completion", "Model", "ModelError", "ModelRoles",
-    "Outcome", "Prompt", "ToolDefinition", "Usage", "attempt_all", "complete_all", "drain", "gather_all", "nap", "run",
-    "stop", "stopping", "track",
+    "Outcome", "Prompt", "ToolDefinition", "Usage", "attempt_all", "complete_all", "drain", "gather_all", "nap",
+    "no_new_calls", "run", "stop", "stopping", "track",
 ]  # fmt: skip
 
 _Value = TypeVar("_Value")

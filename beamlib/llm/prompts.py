@@ -31,7 +31,6 @@ from beamlib.data.conversations import Role
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_version, sha256, write_text
 from beamlib.places import PROMPTS
-from beamlib.text import TokenCounter
 
 # Sandboxed: the prompts may come from another person's run.
 _ENVIRONMENT = SandboxedEnvironment(undefined=jinja2.StrictUndefined, keep_trailing_newline=False, autoescape=False)
@@ -275,13 +274,8 @@ def _check_nodes(path: Path, tree: nodes.Template) -> None:
                 raise UserError(f"{path}: the text names '{node.name}' more than {_MOST_USES} times; leave some out.")
 
 
-MESSAGE_TOKENS = 4
-"""What the chat form adds to the text of a message, by OpenAI's count."""
-
 OPENING = "(The assistant speaks first.)"
 """The user message before a dialogue that begins with the assistant."""
-
-_PAIR_HEADER = re.compile(r"\[messages \d+-\d+\]\n")
 
 
 class ChatTurn(NamedTuple):
@@ -320,20 +314,3 @@ def insert_turns(messages: Sequence[dict[str, str]], turns: Iterable[ChatTurn]) 
         else:
             dialogue.append({"role": role, "content": text})
     return [*before, *dialogue]
-
-
-@lru_cache(maxsize=8)  # all questions about a conversation share its dialogue
-def dialogue_text(turns: tuple[ChatTurn, ...]) -> str:
-    """Write a dialogue as one text, speakers named, in the form of `beamlib.memory.protocol.passage`."""
-    pieces = []
-    for role, text in turns:
-        header = _PAIR_HEADER.match(text)
-        start = header.end() if header else 0
-        pieces.append(f"\nASSISTANT: {text}" if role == "assistant" else f"\n\n{text[:start]}USER: {text[start:]}")
-    return "".join(pieces).lstrip("\n")
-
-
-@lru_cache(maxsize=8)
-def dialogue_tokens(turns: tuple[ChatTurn, ...], counter: TokenCounter) -> int:
-    """Count the tokens of a dialogue's texts, without what the chat form adds."""
-    return sum(counter.count(turn.text) for turn in turns)

@@ -30,7 +30,8 @@ LearntMark = tuple[str, str]
 _Kind = Literal["open", "close", "final", "end", "turn", "box", "token"]
 
 _MARK = re.compile(
-    r"(?P<bracket>[<＜\[{(◁⟨〈《【«‹])(?P<double>(?P=bracket))?(?P<before>[/|｜]{0,2})\s?(?P<name>[^\W\d][\w▁:.+-]{0,60})"
+    r"(?P<bracket>[<＜\[{(◁⟨〈《【«‹])(?P<double>(?P=bracket))?(?P<before>[/|｜]{0,2})\s?"
+    r"(?P<name>[^\W\d][\w▁:.+-]{0,60}(?:[|｜]\w[\w▁:.+-]{0,60})?)"
     r"(?P<attributes>[ \t][^<>\[\]{(◁⟨〈《【«‹\n]{0,400}?)?(?P<after>[/|｜]{0,2})"
     r"[>＞\]})▷⟩〉》】»›](?(double)[>＞\]})▷⟩〉》】»›])"
     r"|(?P<odd>\[e~\[|\]~b\])"  # MiniMax
@@ -87,6 +88,8 @@ _HTML = re.compile(
 )
 _BARE_WORD = re.compile(r"\A\s*/?(?:thought|think|thinking|analysis|reasoning)[ \t]*\n")
 _CHANNEL = re.compile(r"\s*(\w+)(?:[^<\n]{0,80}(?:<\|(?!message)\w+\|>[^<\n]{0,40})?<\|message\|>)?")
+_TAGGED = re.compile(r"(\w+)<\|sep\|>")
+_RECIPIENT = re.compile(r"(?:<\|start\|>assistant)?[ \t]*to=(self|user)(?=<\|message\|>)")
 _BULLET = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)])+[ \t]+")
 _LINK = re.compile(r"\([^()\s]+\)")
 _TYPED = re.compile(r"=\s*[\"']?\w*(?:think|thought|reason)", re.IGNORECASE)
@@ -145,6 +148,7 @@ def clean_reply(text: str, learnt: Sequence[LearntMark] = ()) -> CleanReply:
         ModelError: It cannot be told what is thought (UNREADABLE).
     """
     text, unfinished = _without_learnt(text, learnt)
+    text = _RECIPIENT.sub(lambda to: f"<|channel|>{'analysis' if to[1] == 'self' else 'final'}", text)  # harmony's form
     if unfinished or _is_json(text):
         return CleanReply(text, unfinished)
     if "<" not in text and _ESCAPED.search(text) and (clean := clean_reply(unescape(text))).text != unescape(text):
@@ -363,6 +367,10 @@ class _Marks:
     def _read_special(self, found: re.Match[str], name: str, pieces: set[str], *, ends: bool) -> _Mark | None:
         """Say what a special token means with the word after it."""
         start, end = found.span()
+        if name in ("open", "close") and (tagged := _TAGGED.match(self.text, end)):  # Kimi K3
+            thinks, answers = _THINKING.search(tagged[1]), tagged[1] in _ANSWERS and name == "open"
+            kind: _Kind = "final" if answers else "end" if not thinks else "open" if name == "open" else "close"
+            return _Mark(start, tagged.end(), kind, tagged[1], special=True)
         channel = "channel" in pieces
         if channel and ends:
             return _Mark(start, end, "close", name, special=True)

@@ -11,12 +11,7 @@ import asyncio
 import ipaddress
 import os
 import ssl
-import zlib
-from collections import Counter
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -28,17 +23,7 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-ERROR_BYTES = 1 << 16
-"""Bytes that are read of the body of an error."""
 _CONNECT_SECONDS = 15.0
-_EARLY_SECONDS = 0.001
-"""How long a new connection is watched for a reply that nobody has asked for."""
-_WINDOW = 65_535
-"""Bytes that a server takes at once of a connection of HTTP/2, unless it says otherwise."""
-_CONNECTIONS = 16
-"""The most connections of HTTP/2 to an address."""
-_IDLE_SECONDS = 30.0
-_REPLY_BYTES: ContextVar[int] = ContextVar("_REPLY_BYTES")
 _HEADERS = {
     "Accept": "application/json",
     "Accept-Encoding": "gzip, deflate",
@@ -83,7 +68,9 @@ class Transport:
         import httpx2
         import openai
 
-        _REPLY_BYTES.set(reply_bytes)
+        from beamlib.llm.connections import REPLY_BYTES
+
+        REPLY_BYTES.set(reply_bytes)
         client = self._clients.get(key) or self._clients.setdefault(key, self._client(key))
         try:
             async with asyncio.timeout(timeout):  # each read has its own timeout, and a reply may drip
@@ -117,149 +104,14 @@ class Transport:
 def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:
     import httpx2
 
-    secure = urlsplit(base_url).scheme == "https"
-
-    def refuse_early_reply() -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-        """Watch one request: what came before any of it was sent is no answer to it."""
-        streams: list[Any] = []
-
-        async def watch(event: str, facts: Mapping[str, Any]) -> None:
-            if event == "connection.connect_tcp.complete":
-                streams.append(facts["return_value"])
-            elif event == "http11.send_request_headers.started":
-                await asyncio.sleep(_EARLY_SECONDS)
-                if streams[-1].get_extra_info("is_readable"):
-                    raise httpx2.RemoteProtocolError("it answered before the request was sent")
-
-        return watch
-
-    @cache
-    def verified(http2: bool) -> ssl.SSLContext | bool:  # a context for each: the protocols offered are kept in it
-        return httpx2.create_ssl_context() if secure else False
-
-    def connections(http2: bool) -> httpx2.AsyncHTTPTransport:
-        kept = 1 if http2 else 0
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=_IDLE_SECONDS)
-        return httpx2.AsyncHTTPTransport(verify=verified(http2), http2=http2, proxy=proxy, limits=limits)
-
-    class Bounded(httpx2.AsyncBaseTransport):
-        """Shares connections of HTTP/2 or opens one per call; reads each body up to its bound, unpacked.
-
-        Until it is known which, each connection gets one call and the others wait: at one that comes to be HTTP/1.1,
-        httpx would send them one after the other, with a handshake before each.
-        """
-
-        def __init__(self) -> None:
-            self.single = connections(http2=False)
-            self.shared: list[httpx2.AsyncHTTPTransport] = []  # each has one connection
-            self.sending = Counter[httpx2.AsyncHTTPTransport]()
-            self.http2 = False
-            self.known: asyncio.Future[None] | None = None
-
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            if not secure:  # over TLS a socket is readable for tickets of sessions, too
-                request.extensions["trace"] = refuse_early_reply()
-                return await read_response(request, await self.single.handle_async_request(request))
-            learns = self.known is None or (self.known.done() and self.known.exception() is not None)
-            if learns or self.known is None:
-                self.known = asyncio.get_running_loop().create_future()
-            size = int(request.headers["content-length"])
-            chosen = self.shared_connection(size)
-            self.sending[chosen] += size
-            try:
-                if self.known.done():
-                    return await self.send(request, chosen)
-                if learns or self.sending[chosen] == size:
-                    return await self.learn(request, chosen, self.known)
-                await asyncio.shield(self.known)
-                return await self.send(request, chosen)
-            finally:
-                self.sending[chosen] -= size
-
-        def shared_connection(self, size: int) -> httpx2.AsyncHTTPTransport:
-            """Choose the first connection that has room for a request, or the one with most."""
-            room = (one for one in self.shared if not self.sending[one] or self.sending[one] + size <= _WINDOW)
-            chosen = next(room, None)
-            if chosen is None and len(self.shared) < _CONNECTIONS:
-                self.shared.append(chosen := connections(http2=True))
-            return chosen or min(self.shared, key=self.sending.__getitem__)
-
-        async def send(self, request: httpx2.Request, shared: httpx2.AsyncHTTPTransport) -> httpx2.Response:
-            connection = shared if self.http2 else self.single
-            return await read_response(request, await connection.handle_async_request(request))
-
-        async def learn(
-            self, request: httpx2.Request, shared: httpx2.AsyncHTTPTransport, known: asyncio.Future[None]
-        ) -> httpx2.Response:
-            """Send a first request; those that wait for it fail as it does where there is no connection."""
-
-            async def watch(event: str, facts: Mapping[str, Any]) -> None:
-                # A proxy may have a TLS of its own.
-                if event.endswith("start_tls.complete") and (proxy is None) == event.startswith("connection."):
-                    tls = facts["return_value"].get_extra_info("ssl_object")
-                    self.http2 = tls.selected_alpn_protocol() == "h2"
-                    if not known.done():
-                        known.set_result(None)
-
-            request.extensions["trace"] = watch
-            try:
-                return await read_response(request, await shared.handle_async_request(request))
-            except BaseException as error:
-                if not known.done():
-                    cause = error if isinstance(error, httpx2.TransportError) else httpx2.ConnectTimeout("timed out")
-                    known.set_exception(cause)
-                    known.exception()  # nobody may wait
-                raise
-
-        async def aclose(self) -> None:
-            for connection in (self.single, *self.shared):
-                await connection.aclose()
-
-    async def read_response(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        try:
-            limit = ERROR_BYTES if response.status_code >= 300 else _REPLY_BYTES.get()
-            encoding = response.headers.get("content-encoding", "").strip().lower()
-            pieces: Any = response.stream
-            content, complete = await read_at_most(pieces, limit, encoding)
-        except zlib.error as error:
-            raise httpx2.DecodingError(f"its body is not what its Content-Encoding says: {error}") from None
-        finally:
-            await response.aclose()
-        dropped = ("content-encoding", "content-length", "transfer-encoding")
-        headers = {name: value for name, value in response.headers.items() if name not in dropped}
-        if "content-type" in headers:  # a charset may be one that cannot be decoded
-            headers["content-type"] = headers["content-type"].partition(";")[0]
-        extensions = {**response.extensions, "complete": complete}
-        return httpx2.Response(
-            response.status_code, headers=headers, content=content, extensions=extensions, request=request
-        )
+    from beamlib.llm.connections import Connections
 
     try:
         httpx2.URL(base_url)
-        bounded = Bounded()
+        connections = Connections(secure=urlsplit(base_url).scheme == "https", proxy=proxy)
     except (httpx2.InvalidURL, ValueError) as error:
         raise UserError(f"base_url is {base_url!r}, or its proxy, is not an address ({error}); correct it.") from None
-    return httpx2.AsyncClient(transport=bounded, trust_env=False, follow_redirects=False)
-
-
-async def read_at_most(pieces: AsyncIterable[bytes], limit: int, encoding: str = "") -> tuple[bytes, bool]:
-    """Read the first `limit` bytes of a body, unpacked; also tell whether that was all of it.
-
-    Raises:
-        zlib.error: The body is not packed as `encoding` says, or in a way that was not asked for.
-    """
-    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise zlib.error(f"{encoding[:40]!r} was not asked for")
-    unpacker = zlib.decompressobj(wbits=47) if encoding not in ("", "identity") else None
-    content = bytearray()
-    async for piece in pieces:
-        # Piece by piece: a few bytes can unpack to gigabytes.
-        content += unpacker.decompress(piece, limit + 1 - len(content)) if unpacker else piece
-        if len(content) > limit:
-            return bytes(content[:limit]), False
-    if unpacker and not unpacker.eof:
-        raise zlib.error("it ends early")
-    return bytes(content), True
+    return httpx2.AsyncClient(transport=connections, trust_env=False, follow_redirects=False)
 
 
 def _proxy(base_url: str) -> tuple[str, str | None]:

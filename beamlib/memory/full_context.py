@@ -7,11 +7,13 @@ always present, and recalling changes nothing.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import lru_cache
 
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
-from beamlib.llm.prompts import MESSAGE_TOKENS, ChatTurn, dialogue_text
+from beamlib.llm.prompts import ChatTurn
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.declared import DeclaredMemory, Given
 from beamlib.memory.protocol import Cuts, RetrievedContext, chat_turns, passage
@@ -37,6 +39,9 @@ class NoMemory(DeclaredMemory):
 
 
 _PART = "history"
+MESSAGE_TOKENS = 4
+"""What the chat form adds to the text of a message, by OpenAI's count."""
+_PAIR_HEADER = re.compile(r"\[messages \d+-\d+\]\n")
 _LEAST_OF_A_TEXT = LEAST_TOKENS + JOINT_TOKENS
 _LEAST_OF_TURNS = 2 * (LEAST_TOKENS + MESSAGE_TOKENS)
 
@@ -114,3 +119,20 @@ class FullContext(DeclaredMemory):
         if self._recollection is None:
             raise RuntimeError("FullContext.recall was called before ingest")
         return self._recollection
+
+
+@lru_cache(maxsize=8)  # all questions about a conversation share its dialogue
+def dialogue_text(turns: tuple[ChatTurn, ...]) -> str:
+    """Write a dialogue as one text, speakers named, in the form of `beamlib.memory.protocol.passage`."""
+    pieces = []
+    for role, text in turns:
+        header = _PAIR_HEADER.match(text)
+        start = header.end() if header else 0
+        pieces.append(f"\nASSISTANT: {text}" if role == "assistant" else f"\n\n{text[:start]}USER: {text[start:]}")
+    return "".join(pieces).lstrip("\n")
+
+
+@lru_cache(maxsize=8)
+def dialogue_tokens(turns: tuple[ChatTurn, ...], counter: TokenCounter) -> int:
+    """Count the tokens of a dialogue's texts, without what the chat form adds."""
+    return sum(counter.count(turn.text) for turn in turns)

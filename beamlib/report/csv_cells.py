@@ -25,7 +25,8 @@ def safe_cell(value: Any) -> Any:
 def safe_line(line: str) -> str:
     """Make a line of comment of a text: a spreadsheet cuts it into cells at its commas, and there is no other line."""
     pieces = re.split(r"([,;]\s*)", re.sub(r"\s", " ", line))
-    return "".join(safe_cell(piece) if re.search(r"[(|!]", piece) else piece for piece in pieces)
+    # A sign before a number, or an option of a command (--mixed), is none in a sentence.
+    return "".join(safe_cell(piece) if re.search(r"^[=@＝＠]|\w\(|[|!]", piece) else piece for piece in pieces)
 
 
 def safe_cells(frame: pd.DataFrame) -> pd.DataFrame:

@@ -200,34 +200,11 @@ class Results:
         base = next(name for name in self.scores if "without" not in name)
         return changes_of(self.plotted_scores, base, seed)
 
-    def index_recall(self) -> pd.DataFrame:
-        """Compute the evidence recall of LIGHT's episodic index by itself."""
-        gold = {key: value for loaded in self.evaluation.loaded.values() for key, value in loaded.gold.items()}
-        alone = {}
-        for name, answers in self.evaluation.answers.items():
-            episodic = [_only_episodic(answer) for answer in answers]
-            alone[name] = recall_rows(episodic, gold)
-        frame = averages(long_frame(alone)).set_index("series")[["mean"]]
-        return frame.rename(columns={"mean": "episodic index alone"})
-
     def recall_by_counting(self) -> pd.DataFrame:
         """Average the evidence recall of every arm: messages shown whole, at least in part, shown or noted."""
         columns = {"whole": self.evidence, "at least in part": self.partial, "shown or noted": self.noted}
         frame = {name: averages(recall).set_index("series")["mean"] for name, recall in columns.items()}
         return pd.DataFrame(frame).round(3)
-
-    def cut_counts(self) -> pd.DataFrame:
-        """Count per arm what was recalled and did not fit into the contexts, and their mean size in tokens."""
-        rows = {}
-        for name, answers in self.evaluation.answers.items():
-            losses = ContextLosses.of(answers)
-            rows[name] = {
-                "questions": len(answers),
-                "with cuts": losses.cut_answers,
-                **losses.cuts.labelled,
-                "mean context tokens": round(sum(answer.context_tokens for answer in answers) / max(len(answers), 1)),
-            }
-        return pd.DataFrame(rows).T.rename_axis("series")
 
 
 def results(evaluation: Evaluation) -> Results:
@@ -372,11 +349,6 @@ def _with_notes(footer: Footer, *notes: str) -> Footer:
 
 def _of_probe(records: Sequence[_Record], probe: Probe) -> _Record:
     return next(record for record in records if record.probe_id == probe.id)
-
-
-def _only_episodic(answer: Answer) -> Answer:
-    ids = answer.parts.get("episodic", ())
-    return answer.model_copy(update={"parts": {"episodic": ids}, "message_ids": ids})
 
 
 def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -> pd.DataFrame:

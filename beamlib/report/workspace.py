@@ -48,6 +48,7 @@ from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
 from beamlib.report.tables import NOTHING, published_footer, result_table, side_by_side
 from beamlib.run import PARAMETERS, PUBLISHED, Run
+from beamlib.scoring.measured import MOST_PAIRS
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 
@@ -88,8 +89,12 @@ class Workspace:
         return self.parameters.part if self.parameters.data or self.generating else PUBLISHED
 
     def save_table(self, table: SomeTable, name: str) -> SomeTable:
-        """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
-        self.files += save_table(table, name, Path(self.parameters.run) / "tables" / self.part)
+        """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown.
+
+        A table of the released benchmark (`_released` in its name) rests on no run and has one place for all tiers.
+        """
+        part = PUBLISHED if "_released" in name else self.part
+        self.files += save_table(table, name, Path(self.parameters.run) / "tables" / part)
         return table
 
     def save_figure(
@@ -176,9 +181,14 @@ class Workspace:
         """Evidence recall on the released benchmark, from the shipped measurements."""
         return ReleasedRecall()
 
+    def measured_budgets(self, *budgets: int) -> list[int]:
+        """Return the budgets (by default the run's K) that were measured on the released benchmark, else 5."""
+        return [k for k in budgets or (self.parameters.retrieval.k,) if k <= MOST_PAIRS] or [5]
+
     def released_figure(self, number: int) -> Any:
         """Save and show the question of Figure 3, 4 or 5 on the released benchmark."""
         figure, frame, caption = self.released.figure(number)
+        display(Markdown(f"**{caption.partition('. ')[0]}**"))  # type: ignore[no-untyped-call]
         return self.save_figure(figure, f"figure{number}_released", frame, caption)
 
     def published(self, name: str, by: str = "as named in the columns") -> Table:

@@ -197,15 +197,6 @@ def check_budgets(ks: Sequence[int]) -> None:
         raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; a retrieval budget is 1 to {MOST_PAIRS} pairs.")
 
 
-def check_choices(option: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise `UserError` unless `names` has some, all of them in `known`."""
-    for name in names:
-        if name not in known:
-            raise UserError(f"--{option} names {name!r}, which does not exist; choose from {', '.join(known)}.")
-    if not names:
-        raise UserError(f"--{option} is empty; choose from {', '.join(known)}.")
-
-
 def read_measurements(path: Path = SHIPPED_FILE) -> tuple[FileHeader, list[Measurement]]:
     """Read a file of `write_measurements`.
 

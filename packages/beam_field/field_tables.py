@@ -45,8 +45,8 @@ def abilities_table(systems: Sequence[FieldSystem]) -> Table:
     for (tier, system, reader, judge, _, protocol), of_system in frame.groupby(facts, sort=False):
         by_ability = of_system.set_index("ability").to_dict("index")
         cells = (cell_text(by_ability[name]) if name in by_ability else NOTHING for name in names)
-        rows.append([tier, system, reader, f"{judge}: {protocol}", *cells])
-    header = ["tier", "system", "reader", "judge: protocol", *map(ability_label, names)]
+        rows.append([tier, system, f"{reader}; {judge}: {protocol}", *cells])
+    header = ["tier", "system", "reader; judge: protocol", *map(ability_label, names)]
     footer = (BASIS, f"{INTERVAL} Rows of another judge or kind of verdict are not comparable.")
     title = f"The field by ability{TITLES[systems[0].source.gold_in_prompt]}"
     return Table(title, pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)

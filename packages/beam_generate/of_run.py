@@ -34,8 +34,8 @@ from beam_generate.questions import make_questions
 from beam_generate.seeds import parse_domain
 from beam_generate.shapes import Repairs
 from beam_generate.titles import read_titles
-from beamlib.commands.admission import Admission, Candidates, count_admission, tuned_endpoints
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.commands.admission import Candidates, admit_endpoints, count_admission
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.conversations import SIZES, Seed, Size, parse_size
 from beamlib.errors import UserError
 from beamlib.llm.call_store import stored_calls
@@ -46,7 +46,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root, refuse_data
 from beamlib.processes import process_pool
-from beamlib.text import WORDS, cost_in_words, shell_command
+from beamlib.text import WORDS, shell_command
 
 _Value = TypeVar("_Value")
 _TOGETHER = 64  # conversations and dialogues that models write at a time
@@ -223,7 +223,7 @@ def estimate_generation(specs: Sequence[ConversationSpec], config: GenerationCon
 
 def _rehearse_all(specs: Sequence[ConversationSpec], config: GenerationConfig) -> dict[Author, list[float]]:
     """Count what every role is asked, as `_Measured` does."""
-    counts: dict[Author, list[float]] = {role: [0, 0, 0, 0, 0] for role in WRITERS}
+    counts: dict[Author, list[float]] = {role: [0, 0, 0, 0, 0] for role in WRITERS if config.endpoint(role)}
     for size in dict.fromkeys(spec.size for spec in specs):
         same = [spec for spec in specs if spec.size == size]
         _rehearse(same[0], counts, len(same), config)
@@ -267,11 +267,7 @@ def admit_authors(config: GenerationConfig, specs: Sequence[ConversationSpec]) -
     """
     if not (config.admission and config.models and specs) or config.calls == "replay":
         return config
-    candidates = _candidates(config, _rehearse_all(specs, config))
-    admission = Admission(candidates).ask()
-    for line in admission.lines():
-        print(f"  {line}", flush=True)
-    tuned = tuned_endpoints(candidates.endpoints, candidates.longest, admission.calls)
+    tuned = admit_endpoints(_candidates(config, _rehearse_all(specs, config)))
     return replace(config, tuned={cast(Author, role): endpoint for role, endpoint in tuned.items()})
 
 

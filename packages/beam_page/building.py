@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import jinja2
@@ -20,13 +21,13 @@ from beam_page.data_files import FOLDER, INDEX
 from beam_page.headlines import RECALL_COLUMN, cell_text
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
-from beam_page.sections import field_section, sections_of, shown_section, top_figures
+from beam_page.sections import field_section, released_tables, sections_of, shown_section, top_figures
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.files import read_text, write_json, write_text
 from beamlib.report.long_frame import ability_label
 from beamlib.report.outcomes import OUTCOMES
-from beamlib.scoring.scores import AVERAGE
+from beamlib.scoring.scores import AVERAGE, score_run, unscored_reasons
 from beamlib.text import money
 
 _HERE = Path(__file__).parent
@@ -83,6 +84,7 @@ def write_page(
     values = {
         **glance(run, data),
         "released": top_figures(run.folder, released=True),
+        "released_tables": released_tables(run.folder),
         "drawn": top_figures(run.folder, released=False),
         "sections": shown,
         "field": field_section(run.folder),
@@ -94,10 +96,18 @@ def write_page(
 def render_page(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Render index.html."""
     usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None}
-    usual |= {"released": [], "drawn": [], "offline": False, "reproduced": None}
+    usual |= {
+        "released": [],
+        "released_tables": [],
+        "evidence_lost": [],
+        "drawn": [],
+        "offline": False,
+        "reproduced": None,
+    }
     return _TEMPLATES.get_template("page.html.j2").render(
         name=name,
         scripts=scripts(),
+        evidence_columns=EVIDENCE,
         style=Allowed.of(read_text(_HERE / "viewer" / "style.css")),
         folder=FOLDER,
         protocols=index["protocols"],
@@ -135,6 +145,8 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "sizes": sizes,
         "rows": rows,
         "called": called,
+        "without_score": list(_without_score(run, protocol)),
+        "scored": any(own[AVERAGE][0] is not None for by_size in scores.values() for own in by_size.values()),
         "offline": any(arm.offline for arm in run.arms),
         "judged_offline": sorted({arm.series for arm in run.arms if arm.judged_offline and not arm.offline}),
         "judge_error": stated_error(),
@@ -142,10 +154,23 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "claimed": sorted({arm.series for arm in run.arms if arm.manifest and arm.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
+        "evidence_lost": _evidence_lost(index),
         "lost": list(_lost(run.folder, {series["id"] for series in index["series"]})),
         "chart": chart(sizes, [series["id"] for series in index["series"] if series["main"]], scores),
         "counts": {size: max((s[size][AVERAGE][4] for s in scores.values() if size in s), default=0) for size in sizes},
     }
+
+
+def _without_score(run: RunFolder, protocol: str) -> Iterator[str]:
+    """Yield for every arm without a scored answer how many it has, why none is scored, and an example."""
+    for arm in run.arms:
+        scores = score_run(arm.judgements, protocol)
+        if scores.empty or scores["score"].notna().any() or not (reasons := unscored_reasons(scores)):
+            continue
+        why = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
+        example = shorten(str(scores["unscored"].iloc[0]), 300)
+        sizes = ", ".join(sorted(arm.sizes))
+        yield f"{arm.series}, {sizes}: none of {len(scores):,} answers is scored ({why}). For example: {example}"
 
 
 LOST: Mapping[str, str] = dict(
@@ -166,6 +191,25 @@ def _lost(folder: Path, known: Collection[str]) -> Iterator[dict[str, Any]]:
         ]
         if rows:
             yield {"part": path.parent.name, "columns": list(LOST.items()), "rows": rows}
+
+
+EVIDENCE: Mapping[str, str] = {"shown whole": "seen", "shown in part": "partly", "not shown": "unseen"}
+"""What a context shows of the cited messages, by the filter of the list of questions that shows these questions."""
+
+
+def _evidence_lost(index: Mapping[str, Any]) -> list[tuple[str, list[int]]]:
+    """Count, for each main memory, the questions whose cited messages its contexts show whole, in part, or not."""
+    cited = {row["id"]: row["e"] for own in index["conversations"] for row in own["questions"] if row.get("e")}
+    rows = []
+    for name in (series["id"] for series in index["series"] if series["main"]):
+        counts = dict.fromkeys(EVIDENCE.values(), 0)
+        for key, cell in index["cells"][name].items():
+            if key in cited and "s" in cell:
+                whole = len(cell["s"]) == len(cited[key])
+                counts["seen" if whole else "partly" if cell["s"] or cell.get("p") else "unseen"] += 1
+        if any(counts.values()):
+            rows.append((name, list(counts.values())))
+    return rows
 
 
 def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str, Any]) -> dict[str, Any]:

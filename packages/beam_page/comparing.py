@@ -53,7 +53,7 @@ def compare_runs(first: Path, second: Path, protocol: str = "paper") -> Table:
         "n": frame["conversations"].astype(str),
         "unscored": frame["unscored"].astype(str),
     })  # fmt: skip
-    manifests = [dict(arm.manifest) for pair in pairs for arm in pair if arm.manifest]
+    manifests = [arm.manifest.model_dump(mode="json") for pair in pairs for arm in pair if arm.manifest]
     basis = footer(
         manifests,
         protocol=protocol,

@@ -37,7 +37,7 @@ FIELD = "field"
 _ANSWER = "field_answer.json"
 """Who is better on BEAM, and how sure that is: sentences by tier, which notebook 12 computes."""
 _RELEASED = "_released"
-"""Ends the name of a figure of the released benchmark; it stands at the top."""
+"""In the name of what shows the released benchmark; it stands together, once."""
 _CAPTION = re.compile(r"<caption>(.*?)(?:<br>|</caption>)")
 _OF_DATA = re.compile(r"messages_length|questions_length|table3_|table7_")
 """Histograms and tables of the conversations themselves: shown last."""
@@ -150,8 +150,8 @@ def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
     return [
         path
         for path in sorted((folder / kind / part).glob(f"*{ending}"), key=_number)
-        if (part == PUBLISHED and not path.stem.endswith(_RELEASED))
-        or (path.stem not in shared and not path.stem.endswith("_published"))
+        if _RELEASED not in path.stem
+        and (part == PUBLISHED or (path.stem not in shared and not path.stem.endswith("_published")))
     ]
 
 
@@ -160,6 +160,12 @@ def top_figures(folder: Path, *, released: bool) -> list[dict[str, Any]]:
     place = folder / "figures" / (PUBLISHED if released else _ALL)
     paths = (sorted(place.glob(f"figure{number}*{_RELEASED * released}.json")) for number in (4, 5, 3))
     return [_figure(folder, path) for own in paths for path in own[:1]]
+
+
+def released_tables(folder: Path) -> list[dict[str, Any]]:
+    """List the tables of the released benchmark, by their number in the paper."""
+    paths = (folder / "tables" / PUBLISHED).glob(f"*{_RELEASED}*.html")
+    return [_table(folder, path) for path in sorted(paths, key=_number)]
 
 
 def field_section(folder: Path) -> dict[str, Any] | None:

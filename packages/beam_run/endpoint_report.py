@@ -8,7 +8,7 @@ from pathlib import Path
 
 from beamlib.commands.admission import Admission, Candidates
 from beamlib.commands.options import Endpoints
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
 from beamlib.llm.admission import AT_ONCE, learnt_marks, measured_speed
@@ -17,7 +17,7 @@ from beamlib.llm.endpoints import Embedding, Endpoint, ModelsFile, Reader, load_
 from beamlib.llm.model import Completion, ModelError
 from beamlib.llm.prompts import Prompts
 from beamlib.scoring.judge_exam import JudgeExam, known_verdicts
-from beamlib.text import cost_in_words, count
+from beamlib.text import count
 
 
 @dataclass

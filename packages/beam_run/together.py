@@ -23,6 +23,8 @@ from beamlib.report.printed import print_rows
 from beamlib.report.tables import NOTHING, with_interval
 from beamlib.run import PUBLISHED
 
+ALONE = " (n = 1)"
+"""Ends what one conversation says, which has no interval."""
 _SPREAD = ("low", "high", "conversations")
 
 
@@ -72,6 +74,12 @@ def summary_rows(folder: Path, parts: Mapping[str, str], *, offline: bool = True
         tables = folder / "tables" / part
         scores = _averages(tables / "table1_main_results.csv")
         evidence = _averages(tables / "table1_evidence_recall.csv")
+        alone = all(shown.endswith(ALONE) for shown in (*scores.values(), *evidence.values()))
+        if alone:  # said once
+            name = f"{name}{ALONE}"
+            scores, evidence = (
+                {key: shown.removesuffix(ALONE) for key, shown in own.items()} for own in (scores, evidence)
+            )
         rows += [
             {"size": name, "memory": series, score: shown, "evidence recall": evidence.get(series, NOTHING)}
             for series, shown in scores.items()

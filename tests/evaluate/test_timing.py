@@ -100,15 +100,15 @@ def test_a_run_times_every_memory_and_keeps_the_first_measurement(parameters: Ru
     manifests = "".join((run / "100k" / name / "manifest.json").read_text("utf-8") for name in names)
     assert "times" not in manifests
 
-    before = (run / "100k/none/times.ndjson").read_bytes()
+    before = (run / "100k/none/times.log").read_bytes()
     evaluate(parameters, ARMS, quiet=True)
-    assert (run / "100k/none/times.ndjson").read_bytes() == before
+    assert (run / "100k/none/times.log").read_bytes() == before
     evaluate(parameters.model_copy(update={"per_ability": 2}), ARMS, quiet=True)
-    now = (run / "100k/none/times.ndjson").read_bytes()
+    now = (run / "100k/none/times.log").read_bytes()
     assert set(before.splitlines()) < set(now.splitlines())
     assert len(beamlib.open_run(run).times().query("arm == 'none' and phase == 'recalling'")) == 40
     evaluate(parameters.model_copy(update={"per_ability": 2, "calls": "refresh"}), ARMS, quiet=True)
-    assert not {*now.splitlines()} & {*(run / "100k/none/times.ndjson").read_bytes().splitlines()}
+    assert not {*now.splitlines()} & {*(run / "100k/none/times.log").read_bytes().splitlines()}
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -144,7 +144,7 @@ def test_the_command_adds_the_calls_and_their_cost(parameters: RunParameters) ->
     assert [row["phase"] for row in rows] == ["reading", "recalling"] * 3
     printed = CliRunner().invoke(get_command(app), ["latency", str(run)]).output
     assert "light-bm25-k2" in printed and "Traceback" not in printed
-    for path in run.rglob("times.ndjson"):
+    for path in run.rglob("times.log"):
         write_text(path, path.read_text("utf-8").replace("seconds", "hours"))
     done = CliRunner().invoke(get_command(app), ["latency", str(run)])
     assert "nothing was timed" in str(done.exception) or "nothing was timed" in done.output

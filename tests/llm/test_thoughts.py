@@ -80,6 +80,18 @@ FAMILIES = {
     "a turn of thoughts": (
         "<|start_header_id|>thinking<|end_header_id|>\n\n{t}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n{a}"
     ),
+    "K2 Horizon": "<ifm|think_fast>\n{t}\n</ifm|think_fast>\n{a}",
+    "PLaMo": "<|plamo:begin_think:plamo|>{t}<|plamo:end_think:plamo|>{a}<|plamo:tag|>",
+    "Solar Open 2, its opening mark in the prompt": "{t}<|think:end|>{a}",
+    "Hunyuan 3": "<think:6124c78e>{t}</think:6124c78e>{a}",
+    "Kimi K3": (
+        "{t}<|close|>think<|sep|>\n<|open|>response<|sep|>{a}<|close|>response<|sep|><|close|>message<|sep|><|end_of_msg|>"
+    ),
+    "Inkling": (
+        "<|content_thinking|>{t}<|end_message|><|message_model|><|content_text|>{a}<|end_message|>"
+        "<|content_model_end_sampling|>"
+    ),
+    "messages to oneself": " to=self<|message|>{t}<|eom|><|start|>assistant to=user<|message|>{a}<|eot|>",
     "openPangu": "[unused16]{t}[unused17]{a}[unused10]",
     "Nemotron": "<think>\n{t}</think>\n\n{a}<SPECIAL_12>",
     "Keye": "<analysis>It is hard. /think</analysis><think>{t}</think><answer>{a}</answer>",
@@ -230,6 +242,8 @@ WHOLE = [
     "Thinking of you: a card.\nThe answer was no.",
     "Use &lt;think&gt; and &lt;/think&gt; for it.",
     "### Reasoning\nIt was cheap.\n\n### Conclusion\nBuy it.",
+    "Array<string|number>, a <b|c> and think|thought in one line.",
+    "Write to=self, then to=user, as the header says.",
     "The <nothink> tag and [unused16] are tokens of Phi.",
 ]
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.llm import transport
+from beamlib.llm import connections
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.faults import RetryableError
 from beamlib.llm.model import Completion, ModelError, Prompt, attempt_all
+from beamlib.llm.transport import Transport
 from scripted_server import completion
 from tls_server import TlsServer, serving, write_certificate
 
@@ -104,9 +105,13 @@ def test_an_error_behind_a_proxy_names_its_variable(monkeypatch: pytest.MonkeyPa
         ask("https://models.invalid/v1", patience=0.2)
 
 
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
 @pytest.mark.parametrize("first", [True, False], ids=["before the request", "after it"])
-def test_a_reply_before_the_request_is_no_answer_to_it(first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "_EARLY_SECONDS", 0.2 if first else 0.0)
+def test_a_reply_before_the_request_is_no_answer_to_it(
+    first: bool, secure: bool, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_EARLY_SECONDS", 0.2 if first else 0.0)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     content = json.dumps(completion({"model": "m"}, "Of whom?")).encode()
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(content), content)
 
@@ -118,17 +123,25 @@ def test_a_reply_before_the_request_is_no_answer_to_it(first: bool, monkeypatch:
         await reader.read(65_536)
         writer.close()
 
-    async def ask() -> bytes:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        way = transport.Transport(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+    server = TlsServer(certificate if secure else None, "http/1.1")
+    server.serve = serve  # type: ignore[method-assign]
+
+    async def ask(address: str) -> bytes:
+        way = Transport(address)
         try:
-            return (await way.post("chat/completions", "none", b"{}", timeout=20, reply_bytes=9_999)).content
+            for call in range(2):  # the first over TLS learns the protocol, the second knows it
+                try:
+                    received = await way.post("chat/completions", "none", b"{}", timeout=20, reply_bytes=9_999)
+                except RetryableError:
+                    if call:
+                        raise
+            return received.content
         finally:
             await way.close()
-            server.close()
 
-    if first:
-        with pytest.raises(RetryableError, match="it answered before the request was sent"):
-            asyncio.run(ask())
-    else:
-        assert asyncio.run(ask()) == content
+    with serving(server) as address:
+        if first:
+            with pytest.raises(RetryableError, match="it answered before the request was sent"):
+                asyncio.run(ask(address))
+        else:
+            assert asyncio.run(ask(address)) == content

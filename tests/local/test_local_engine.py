@@ -122,7 +122,7 @@ def test_generation_ends_in_a_sentence(models_file: WriteModels, tmp_path: Path)
 
 
 def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
-    ends = time.monotonic() + 300
+    ends = time.monotonic() + 600
     while not holds():
         assert time.monotonic() < ends
         assert process is None or process.poll() is None, "it ended before it was killed"

@@ -32,7 +32,7 @@ REACHED = ("test_rooms.py", "test_memory_names.py", "test_protocols.py", "test_n
 def run(command: str, copy: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": f"{copy}:{copy / 'packages'}", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        ["bash", "-euc", command], cwd=copy, env=environment, capture_output=True, text=True, timeout=300
+        ["bash", "-euc", command], cwd=copy, env=environment, capture_output=True, text=True, timeout=800
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -61,7 +61,7 @@ def test_a_change_is_a_diff_that_applies_to_this_state(change: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_commands_of_all_changes_run_and_no_list_was_forgotten(copy: Path) -> None:
     for change, ((diff,), (commands,)) in CHANGES.items():
         apply(diff, place=copy)

@@ -30,6 +30,8 @@ from commands import Call, beamlib
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "beamlib/data/example"
 State = dict[str, tuple[int, str]]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-MOST_MODULES, MOST_LINES = 59, 11_000
+MOST_MODULES, MOST_LINES = 59, 10_800
 RECORDS_ALONE = (
     "beamlib.commands",
     "beamlib.processes",

@@ -46,7 +46,7 @@ def test_two_columns_of_one_name_are_both_written() -> None:
 def test_a_line_of_comment_has_no_formula_in_any_of_its_cells() -> None:
     evil = 'Reader: m,=HYPERLINK("http://a.b"); +cmd|x!A0\n=SUM(A1),@SUM(A1)'
     assert safe_line(evil) == "Reader: m,'=HYPERLINK(\"http://a.b\"); '+cmd|x!A0 =SUM(A1),'@SUM(A1)"
-    plain = "Scores of 20 conversations, -0.03 [-0.1, 0.2], none (n = 3); see --mixed"
+    plain = "Scores of 20 conversations, -0.03 [-0.1, 0.2], -0.02 (n = 3), --mixed (docs/running.md)"
     assert safe_line(plain) == plain
     written = Table("t", pd.DataFrame({"a": ["x"]}), footer=("one\n=two,=SUM(1)",)).to_csv()
     assert written.endswith("# one =two,'=SUM(1)\n")

@@ -40,13 +40,15 @@ from remade_archives import contents, remade, signed
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 KEY = "swordfish-and-chips"
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2))
 
 
 @pytest.fixture(scope="module")
-def run(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(file_in_this_process: None, repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run folder whose server is gone; one of its prompts is overridden."""
     root = tmp_path_factory.mktemp("published")
     (root / "prompts").mkdir()
@@ -156,7 +158,6 @@ def test_an_answer_that_the_calls_do_not_give_is_found(run: Path, tmp_path: Path
         verify(tmp_path / "forged.tar.zst", EXAMPLE)
 
 
-@pytest.mark.usefixtures("one_worker")
 def test_what_an_earlier_run_left_in_the_folder_is_replayed_with_its_own_parameters(
     repo_root: Path, tmp_path: Path
 ) -> None:

@@ -23,10 +23,13 @@ const SHOW = {
   uncited: ["lost: the question cites nothing", (one, at, arm) => outcome(one, at, arm) === "uncited"],
   oracle: ["lost: the oracle loses it too", (one, at, arm) => outcome(one, at, arm) === "oracle"],
   defective: ["lost: the question is defective", (one, at, arm) => outcome(one, at, arm) === "defective"],
+  seen: ["evidence shown whole", (one, at, arm) => evidence(one, arm) === "whole"],
+  partly: ["evidence shown in part", (one, at, arm) => evidence(one, arm) === "part"],
+  unseen: ["evidence not shown", (one, at, arm) => evidence(one, arm) === "none"],
   drop: ["left out by errata: drop", (one) => one.d === 2],
   errata: ["known defects", (one) => one.d > 0],
 };
-const OF_ARMS = ["unscored", "shown", "without", "protocols", "repeats", "right", "whole", "part", "none", "uncited", "oracle", "defective"];
+const OF_ARMS = ["unscored", "shown", "without", "protocols", "repeats", "right", "whole", "part", "none", "uncited", "oracle", "defective", "seen", "partly", "unseen"];
 const ORACLE = "oracle";
 
 // Why an arm lost a question, as beamlib/report/outcomes.py says it; of several reasons the last one tried there.
@@ -37,8 +40,13 @@ function outcome(one, at, arm) {
   if (score.value >= RIGHT) return "right";
   if (one.d === 2) return "defective";
   if (arm !== ORACLE && seriesOf.has(ORACLE) && isBelow(scoreAt(ORACLE, one, at), RIGHT)) return "oracle";
-  const { s, p } = cellOf(arm, one.id);
-  if (s === undefined) return "uncited";
+  return evidence(one, arm);
+}
+
+// What the context shows of the messages that the question cites.
+function evidence(one, arm) {
+  const { s, p } = cellOf(arm, one.id) ?? {};
+  if (s === undefined || !one.e?.length) return "uncited";
   if (s.length === one.e.length) return "whole";
   return s.length || p?.length ? "part" : "none";
 }
