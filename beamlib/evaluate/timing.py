@@ -15,7 +15,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.records import read_records
 
 TIMES = "times"
-"""The part of an arm's folder that holds them. No manifest names it."""
+"""The file of an arm's folder that holds them: `.log`, as its `.jsonl` files are records. No manifest names it."""
 
 
 class Timing(BaseModel):
