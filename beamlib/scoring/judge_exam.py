@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from beamlib.llm.exchange import Outcome
 from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.scoring.replies import read_score
 
@@ -54,12 +55,17 @@ LEAST_READ, LEAST_KAPPA = 0.9, 0.6
 Koch, 1977). A judge that gives every nugget the same score, or random ones, has a kappa about 0."""
 
 
+_WRITTEN = (Outcome.EMPTY, Outcome.TRUNCATED, Outcome.UNREADABLE)
+"""How a call ends whose reply came and cannot be used."""
+
+
 @dataclass(frozen=True)
 class JudgeExam:
     """How a judge did.
 
     Attributes:
-        read: Replies that have a verdict, of `asked`.
+        asked: Replies that came: what a server refuses or drops says nothing about a judge.
+        read: Those that have a verdict.
         kappa: Cohen's kappa of these verdicts with what is known.
     """
 
@@ -78,7 +84,8 @@ class JudgeExam:
         agreed = sum(truth == score for truth, score in pairs) / max(1, len(pairs))
         truths, scores = Counter(truth for truth, _ in pairs), Counter(score for _, score in pairs)
         chance = sum(truths[score] * scores[score] for score in truths) / max(1, len(pairs)) ** 2
-        return cls(len(known), len(pairs), (agreed - chance) / (1 - chance) if chance < 1 else 0.0)
+        came = sum(isinstance(reply, Completion) or reply.outcome in _WRITTEN for reply in replies)
+        return cls(came, len(pairs), (agreed - chance) / (1 - chance) if chance < 1 else 0.0)
 
     @property
     def passed(self) -> bool:
