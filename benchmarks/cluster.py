@@ -62,9 +62,10 @@ def models_file(folder: Path, address: str, lanes: int) -> Path:
     return path
 
 
-def _processor_seconds() -> float:
-    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in spent)
+def _processor_seconds() -> tuple[float, float]:
+    """Return the processor time of this process, which makes all calls, and of its workers that have ended."""
+    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime, others.ru_utime + others.ru_stime
 
 
 def measure(cluster: str, folder: Path, models: Path, workers: int, arms: str) -> Row:
@@ -77,12 +78,13 @@ def measure(cluster: str, folder: Path, models: Path, workers: int, arms: str) -
     began, processor = time.perf_counter(), _processor_seconds()
     evaluate(parameters, ARMS[arms], quiet=True)
     seconds, digest = time.perf_counter() - began, hashlib.sha256()
-    processor = _processor_seconds() - processor
+    own, others = (after - before for before, after in zip(processor, _processor_seconds(), strict=True))
     for path in sorted(run.glob("100k-one/*/[aj]*.jsonl")):  # answers and judgements; other files have times
         digest.update(path.read_bytes())
     who = f"{'cluster' if cluster else 'processes'}, {workers}"
     return {
-        "who": who, "workers": workers, "seconds": seconds, "processor": processor, "bytes": digest.hexdigest()[:12],
+        "who": who, "workers": workers, "seconds": seconds, "own": own, "others": others,
+        "bytes": digest.hexdigest()[:12],
     }  # fmt: skip
 
 
@@ -126,7 +128,8 @@ def main(
             "speed-up": lambda row: f"{base / row['seconds']:.2f}",
             "calls": "{calls:,}",
             "calls alone s": "{waited:.1f}",
-            "CPU ms a call": lambda row: f"{1_000 * row['processor'] / row['calls']:.1f}",
+            "CPU ms a call": lambda row: f"{1_000 * row['own'] / row['calls']:.1f}",
+            "of workers": lambda row: f"{1_000 * row['others'] / row['calls']:.1f}",
             "bytes": "{bytes}",
         },
         ["bytes: the same whatever the number of workers" if same else "bytes: THEY DIFFER"],

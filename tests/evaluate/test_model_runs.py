@@ -60,7 +60,7 @@ def parameters(root: Path, run: Path, models: Path, **changes: Any) -> RunParame
 
 
 def records(run: Path) -> dict[str, bytes]:
-    found = {path.relative_to(run).as_posix(): path.read_bytes() for path in sorted(run.glob("100k-one/*/*.jsonl"))}
+    found = {path.relative_to(run).as_posix(): path.read_bytes() for path in sorted(run.glob("100k-one/*/[aj]*.jsonl"))}
     assert len(found) == 2 * len(ARMS)
     return found
 

@@ -71,8 +71,9 @@ class History:
         self.stored &= {text for texts in seen.values() for text in texts}
 
     def records(self) -> dict[str, bytes]:
-        """The bytes of all records."""
+        """The bytes of all records; what was measured beside them differs from run to run."""
         paths = [path for path in sorted(self.run.glob("100k*/*/*")) if path.suffix in (".json", ".jsonl")]
+        paths = [path for path in paths if path.name != "times.jsonl"]
         return {path.relative_to(self.run).as_posix(): path.read_bytes() for path in paths}
 
 

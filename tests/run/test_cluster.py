@@ -70,7 +70,7 @@ def parameters(root: Path, data: Path, run: Path, models: Path, **changes: Any) 
 
 def records(run: Path) -> dict[str, bytes]:
     """Answers and judgements of every arm."""
-    return {path.relative_to(run).as_posix(): path.read_bytes() for path in sorted(run.glob("100k*/*/*.jsonl"))}
+    return {path.relative_to(run).as_posix(): path.read_bytes() for path in sorted(run.glob("100k*/*/[aj]*.jsonl"))}
 
 
 @pytest.fixture(scope="module")
