@@ -4,6 +4,8 @@
 # --slow adds the slow tests (signal storms, the cluster, whole sweeps), as CI does; the last lines say how many were left out.
 # Tests that need real conversations look for BEAM_DATA, else ../shared/data/beam, else skip and say so; those that need real
 # MemoryCode dialogues for MEMORYCODE_DATA, else ../shared/data/memorycode.
+# --local adds the tests against a real llama.cpp server with a 135M model (docs/local.md); scripts/local_env.sh makes its
+# environment (330 MB). --slow adds them, too, where the package registry can be reached.
 # --vllm adds the tests against a real vLLM server on this machine; scripts/vllm_env.sh makes its environment (2 GB).
 # --adapters adds those of real Mem0, LangMem and Graphiti; scripts/adapters_env.sh makes their environments (1 GB, 5 minutes).
 set -euo pipefail
@@ -15,6 +17,10 @@ for argument in "$@"; do
     if [ "$argument" = --vllm ]; then
         bash scripts/vllm_env.sh
         processes=0 # one server at a time: it takes both cores
+    elif [ "$argument" = --local ]; then
+        bash scripts/local_env.sh
+    elif [ "$argument" = --slow ]; then
+        bash scripts/local_env.sh || echo "the tests against a real llama.cpp server are skipped." >&2
     elif [ "$argument" = --adapters ]; then
         bash scripts/adapters_env.sh
     fi

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,8 +11,8 @@ import typer
 from rich.console import Console
 
 from beamlib.errors import UserError
-from beamlib.llm.spending import LIMIT
-from beamlib.text import cost_in_words, count, money
+from beamlib.llm.spending import spending_limit
+from beamlib.text import count, money
 
 console = Console(highlight=False, markup=False, emoji=False)  # a name in brackets is not markup
 
@@ -76,11 +75,19 @@ def confirm_calls(priced: Mapping[str, Priced], check_keys: Callable[[], None], 
         console.print(f"\nEverything together: {count(pending, 'call')} to make, {cost}", style="bold")
     if not pending:
         return yes
-    if limit := os.environ.get(LIMIT):
-        console.print(f"The run stops before it has spent more than {money(float(limit))} in all (--max-cost).")
+    if (limit := spending_limit()) is not None:
+        console.print(f"The run stops before it has spent more than {money(limit)} in all (--max-cost).")
     if not yes and not sys.stdin.isatty():
         raise UserError("nothing was called: add --yes to spend what the estimate above says.")
     check_keys()
     if not yes and not typer.confirm("Make these calls?"):
         raise UserError("nothing was called.")
     return True
+
+
+def cost_in_words(dollars: float, unpriced: Collection[str]) -> str:
+    """Write a cost: "about $1.20", or what is known of it and the models whose price is unknown."""
+    if not unpriced:
+        return f"about {money(dollars)}"
+    known = f"at least {money(dollars)}, " if dollars else ""
+    return f"{known}price unknown for {', '.join(sorted(set(unpriced)))} (see docs/models-file.md)"

@@ -21,6 +21,12 @@ class UserError(Exception):
         super().__init__(shown(message))
 
 
+class SpendingLimit(UserError):
+    """The next call does not fit the limit. The same command with a higher limit continues."""
+
+    exit_code = 3
+
+
 def shown(text: str) -> str:
     """Make a text printable on one line: cut what is too long and escape control characters."""
     short = _cut(re.sub(rf"\S{{{WORD + 1},}}", lambda word: _cut(word[0], WORD), text), MESSAGE)

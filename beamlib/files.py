@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import lru_cache
@@ -34,20 +34,33 @@ MOST_YAML, MOST_YAML_NODES, MOST_YAML_DEPTH = 1 << 18, 20_000, 30
 _DIGITS = 100
 
 
-def write_bytes(path: Path, data: bytes) -> Path:
-    """Write a file atomically: readers see the old content or the new, never a part."""
-    return write_pieces(path, [data])
-
-
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> Path:
-    """Write a large file atomically, piece by piece."""
+    """Write a file atomically, piece by piece: readers see the old content or the new, never a part."""
+    make_folder(path.parent)
     try:
-        _replace(make_folder(path.parent) / path.name, pieces)
+        descriptor, temporary = _claim(path.parent, f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb", closefd=False) as handle:
+                handle.writelines(pieces)
+                handle.flush()
+                os.fsync(descriptor)
+            os.fchmod(descriptor, 0o644)  # mkstemp makes private files; results are meant to be shared
+            temporary.replace(path)
+            sync(path.parent)  # a power cut does not bring the old file back
+        except BaseException:
+            _clear(temporary)
+            raise
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise UserError(
             f"{path}: cannot be written ({error.strerror}); free disk space or fix permissions, then run again."
         ) from None
     return path
+
+
+def write_bytes(path: Path, data: bytes) -> Path:
+    return write_pieces(path, [data])
 
 
 def sync(path: Path) -> None:
@@ -95,23 +108,6 @@ def inside(folder: Path, *parts: str) -> Path:
     return path
 
 
-def _replace(path: Path, pieces: Iterable[bytes]) -> None:
-    descriptor, temporary = _claim(path.parent, f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb", closefd=False) as handle:
-            handle.writelines(pieces)
-            handle.flush()
-            os.fsync(descriptor)
-        os.fchmod(descriptor, 0o644)  # mkstemp makes private files; results are meant to be shared
-        temporary.replace(path)
-        sync(path.parent)  # a power cut does not bring the old file back
-    except BaseException:
-        _clear(temporary)
-        raise
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """Create a private folder `<prefix>…` in `parent` (by default the system's temporary folder) and remove it after.
@@ -135,25 +131,22 @@ def _claim(parent: Path, prefix: str) -> tuple[int, Path]:
     """Create, open and lock a file `<prefix>….lock` in `parent`, after removing those of dead processes."""
     with suppress(OSError):  # a folder that cannot be listed
         for path in parent.iterdir():
-            if path.name.startswith(prefix) and path.suffix == _LOCK:
-                with suppress(OSError):  # it is in use, or has just gone
-                    _clear_if_dead(path)
+            if not path.name.startswith(prefix) or path.suffix != _LOCK:
+                continue
+            with suppress(OSError):  # it is in use, or has just gone
+                descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if os.fstat(descriptor).st_uid == os.getuid():
+                        _clear(path)
+                finally:
+                    os.close(descriptor)
     while True:
         descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=_LOCK, dir=parent)
         with suppress(OSError):  # a file system without locks: nothing is ever removed there
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:  # else another process removed it before it was locked
             return descriptor, Path(name)
-        os.close(descriptor)
-
-
-def _clear_if_dead(lock: Path) -> None:
-    descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_uid == os.getuid():
-            _clear(lock)
-    finally:
         os.close(descriptor)
 
 
@@ -165,7 +158,6 @@ def _clear(lock: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write `text` as UTF-8, atomically."""
     return write_bytes(path, text.encode("utf-8"))
 
 
@@ -175,12 +167,11 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 
 
 def write_json(path: Path, value: Any) -> Path:
-    """Write `value` as indented JSON, atomically."""
     return write_text(path, to_json(value, indent=2) + "\n")
 
 
 def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
-    """Write one JSON value per line, atomically."""
+
     return write_text(path, "".join(to_json(row) + "\n" for row in rows))
 
 
@@ -213,23 +204,18 @@ def read_version(path: Path) -> str:
         stat = path.stat()
     except OSError:
         return read_text(path, MOST_YAML)  # which says what is wrong
-    return _read_version(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return _version(path, stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 @lru_cache(maxsize=256)
-def _read_version(path: Path, version: tuple[int, int, int]) -> str:
+def _version(path: Path, *_: int) -> str:
     return read_text(path, MOST_YAML)
 
 
 def read_settings(path: Path) -> tuple[str, Any]:
     """Return text and values of a YAML file that is asked for many times: see `read_version`."""
     text = read_version(path)
-    return text, deepcopy(_parse_version(text, path))
-
-
-@lru_cache(maxsize=64)  # a models file takes a tenth of a second
-def _parse_version(text: str, path: Path) -> Any:
-    return parse_yaml(text, path)
+    return text, deepcopy(_parse_cached(text, path))
 
 
 def refuse_lfs_pointer(path: Path, start: bytes) -> None:
@@ -249,9 +235,8 @@ def parse_json(text: str, *, nan_as_null: bool = False) -> Any:
             nesting beyond Python's limit; says where, if that is known.
     """
     try:
-        return json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_nothing if nan_as_null else _constant, parse_float=_finite
-        )
+        constants: Any = (lambda _: None) if nan_as_null else _refuse_constant
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=constants, parse_float=_finite)
     except json.JSONDecodeError as error:
         problem = f"line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}): damaged or truncated"
     except RecursionError:
@@ -295,11 +280,7 @@ def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _nothing(_: str) -> None:
-    """Read a constant that JSON lacks as null."""
-
-
-def _constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise _Refused(f"`{name}` is not a JSON value")
 
 
@@ -331,6 +312,9 @@ def read_jsonl(path: Path) -> list[Any]:
     return rows
 
 
+_MERGE = "tag:yaml.org,2002:merge"
+
+
 class _StrictLoader(yaml.SafeLoader):
     """Refuse a repeated key, where PyYAML silently keeps the last value, and more nodes than anybody writes.
 
@@ -345,37 +329,31 @@ class _StrictLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent):
-            size = self._sizes.get(event.anchor or "")
-            if size is None and event.anchor in self.anchors:
-                raise self._refusal("a value that contains itself", event)
-            self._count(size or 0, event)
-            return super().compose_node(parent, index)
-        before, self._depth = self._nodes, self._depth + 1
-        self._count(1, event)
-        if self._depth > MOST_YAML_DEPTH:
-            raise self._refusal(f"nested more than {MOST_YAML_DEPTH} deep", event)
+        alias, before, problem = isinstance(event, yaml.AliasEvent), self._nodes, ""
+        self._nodes += self._sizes.get(event.anchor or "", 0) if alias else 1
+        self._depth += not alias
+        if alias and event.anchor in self.anchors and event.anchor not in self._sizes:
+            problem = "a value that contains itself"
+        elif self._nodes > MOST_YAML_NODES:
+            problem = f"more than {MOST_YAML_NODES:,} values, aliases counted in full"
+        elif self._depth > MOST_YAML_DEPTH:
+            problem = f"nested more than {MOST_YAML_DEPTH} deep"
+        if problem:
+            raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
         node = super().compose_node(parent, index)
-        self._depth -= 1
-        if event.anchor is not None:
+        self._depth -= not alias
+        if not alias and event.anchor is not None:
             self._sizes[event.anchor] = self._nodes - before
         return node
 
-    def _count(self, nodes: int, event: yaml.Event) -> None:
-        self._nodes += nodes
-        if self._nodes > MOST_YAML_NODES:
-            raise self._refusal(f"more than {MOST_YAML_NODES:,} values, aliases counted in full", event)
-
-    @staticmethod
-    def _refusal(problem: str, event: Any) -> yaml.YAMLError:
-        return yaml.composer.ComposerError(None, None, problem, event.start_mark)
-
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        if len(mapping) != len(node.value):
-            keys = [self.construct_object(key) for key, _ in node.value]
+        # Before what is merged (<<) joins them, which keys may override.
+        keys = [self.construct_object(key) if key.tag != _MERGE else "<<" for key, _ in node.value]
+        hashable = [key for key in keys if isinstance(key, Hashable)]
+        if len(set(hashable)) < len(hashable):
             again = next(place for place, key in enumerate(keys) if key in keys[:place])
             raise yaml.constructor.ConstructorError(None, None, "a key occurs twice", node.value[again][0].start_mark)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
@@ -414,6 +392,11 @@ def parse_yaml(text: str, path: Path) -> Any:
         raise UserError(f"{path}: not valid YAML ({place}{problem}); correct it.") from None
     except (ValueError, RecursionError) as error:  # an impossible date
         raise UserError(f"{path}: holds a value that cannot be read ({str(error)[:80]}); correct it.") from None
+    except (KeyError, AttributeError):  # of PyYAML: !!bool and !!timestamp before what is none
+        raise UserError(f"{path}: holds a value that is not what its tag (!!) says; correct it.") from None
+
+
+_parse_cached = lru_cache(maxsize=64)(parse_yaml)  # a models file takes a tenth of a second
 
 
 def read_yaml(path: Path) -> Any:
@@ -422,12 +405,12 @@ def read_yaml(path: Path) -> Any:
 
 
 def sha256(data: bytes | str) -> str:
-    """Return the hex SHA-256 of bytes or of a text's UTF-8 bytes."""
+
     return hashlib.sha256(data.encode("utf-8") if isinstance(data, str) else data).hexdigest()
 
 
 def sha256_of_file(path: Path) -> str:
-    """Return the hex SHA-256 of a file."""
+
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 

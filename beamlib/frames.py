@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -22,14 +23,23 @@ from beamlib.data.errata import flagged_probes
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, scan
 from beamlib.errors import UserError
-from beamlib.evaluate.beam_records import MANIFEST, read_details, read_manifest, stored_answers, stored_judgements
+from beamlib.evaluate.beam_records import (
+    MANIFEST,
+    read_details,
+    read_manifest,
+    recorded_parameters,
+    stored_answers,
+    stored_judgements,
+)
 from beamlib.evaluate.records import ANSWERS, RUN, Answer, RunManifest, TaskManifest, read_part
+from beamlib.evaluate.timing import TimedCall, Timing, latencies, read_timings
 from beamlib.files import make_folder
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.endpoints import MODELS, Endpoint, load_models
+from beamlib.memory.declared import kind_of
 from beamlib.params import generated_in
 from beamlib.run import TRIALS
-from beamlib.scoring.records import Judgement, NuggetVerdict
+from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import score_run
 
 GROUP = "beamlib.frames"
@@ -105,6 +115,15 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = {
         "shown": Column("string", "how the context shows it: whole, in part, as a note, or not"),
         "recalled": Column("Float64", "1 where it is shown whole, else 0; the mean of a question is evidence recall"),
     },
+    "times": {
+        **_KEYS, **_ABILITY,
+        "memory": Column("string", "the memory that the arm is"),
+        "phase": Column("string", "reading, of a conversation, or recalling, for a question"),
+        "seconds": Column("Float64", "what the memory took, waiting for models included"),
+        "waited": Column("Float64", "the part of them in which a call was under way"),
+        "calls": Column("Int64", "stored calls of the memory; equal ones of several arms count for each"),
+        "dollars": Column("Float64", "what they cost by the models file; missing without a price"),
+    },
     "calls": {
         **_OF_QUESTION, **_ABILITY,
         "role": Column("string", "role of the models file, reader:METHOD where a method's reader is served apart"),
@@ -153,15 +172,12 @@ class TaskFrames(Protocol):
 
     def units(self, data: Path, manifests: Sequence[RunManifest]) -> Mapping[str, UnitText]:
         """Read the units of `data` by id: of those that `manifests` name, and whose content is what they name."""
-        ...
 
     def verdicts(self, arm: OpenedArm, data: Path | None) -> Rows:
         """Return rows of `verdicts`, without keys but `conversation` and `question`."""
-        ...
 
     def contexts(self, arm: OpenedArm) -> Mapping[str, str]:
         """Return the texts of contexts by question id, where records keep them."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,9 +206,8 @@ class OpenedArm:
 
     @cached_property
     def answers(self) -> Sequence[Answer]:
-        """Its answers."""
         if self.task == BEAM:
-            return [answer for own in stored_answers(self.folder).values() for answer in own]
+            return [answer for answers in stored_answers(self.folder).values() for answer in answers]
         return self.records(ANSWERS, Answer)
 
     @cached_property
@@ -225,7 +240,16 @@ class OpenedRun:
     def __init__(self, folder: Path, data: Mapping[str, Path]) -> None:
         """Open the run in `folder`; `data` are the places of data by task, where the run did not make them."""
         self.folder, self._data = folder, data
-        self.arms = [_opened(folder / name) for folder, name in _arms_below(self.folder)]
+        if not folder.is_dir():
+            raise UserError(f"{folder}: not a folder; name a run folder that run_all.sh wrote.")
+        self.arms: list[OpenedArm] = []
+        for path in (path for name in (MANIFEST, RUN) for path in sorted(folder.rglob(name))):
+            if NOT_RECORDS.intersection(path.relative_to(folder).parts[:-2]):
+                continue
+            place = path.parent.absolute()
+            manifest = read_manifest(place) if path.name == MANIFEST else TaskManifest.read(place)
+            task = manifest.task if isinstance(manifest, TaskManifest) else BEAM
+            self.arms.append(OpenedArm(task, place, manifest))
         if not self.arms:
             raise UserError(
                 f"{self.folder}: no {MANIFEST} or {RUN} in it or below; name a run folder, or one of its arms."
@@ -263,8 +287,9 @@ class OpenedRun:
         """Return a row per verdict: of each nugget and repeat (BEAM), question (MEME), or rule (MemoryCode)."""
         rows: list[Mapping[str, Any]] = []
         for arm in self.arms:
-            found = _beam_verdicts(arm) if arm.task == BEAM else self._frames[arm.task].verdicts(arm, self._place(arm))
-            for row in found:
+            task = arm.task
+            verdicts = _beam_verdicts(arm) if task == BEAM else self._frames[task].verdicts(arm, self._place(arm))
+            for row in verdicts:
                 ability = self._ability(arm.task, row["conversation"], row["question"])
                 rows.append({**arm.keys, "ability": ability, "judge": arm.manifest.judge, "repeat": 0, **row})
         return _frame("verdicts", rows)
@@ -314,14 +339,32 @@ class OpenedRun:
                     rows.append(keys | {"message": message, "shown": shown, "recalled": recalled})
         return _frame("evidence", rows)
 
+    def times(self) -> pd.DataFrame:
+        """Return a row per conversation that a memory of BEAM read and question that it recalled for."""
+        prices = _prices({arm.folder.parent for arm in self.arms})
+        rows = []
+        for arm in (arm for arm in self.arms if arm.task == BEAM):
+            timed: dict[str, list[Timing]] = {}
+            for timing in read_timings(arm.folder, arm.manifest.answers_key):
+                timed.setdefault(timing.conversation_id, []).append(timing)
+            for conversation, timings in timed.items():
+                for latency in latencies(timings, _memory_calls(arm, conversation, prices)):
+                    question = latency.question or None
+                    row: dict[str, Any] = {**arm.keys, "conversation": conversation, "question": question}
+                    row["ability"] = self._ability(BEAM, conversation, question) if question else None
+                    row |= {"memory": arm.manifest.settings["arm"]["memory"]}
+                    row |= {**asdict(latency), "question": question, "phase": "recalling" if question else "reading"}
+                    rows.append(row)
+        return _frame("times", rows)
+
     def calls(self) -> pd.DataFrame:
         """Return a row per stored model call; empty where the stand-in answered."""
         prices = _prices({arm.folder.parent for arm in self.arms})
         rows = []
-        asked: dict[tuple[str, str], set[str]] = {}
+        questions_of: dict[tuple[str, str], set[str]] = {}
         for task, conversation, name in self._asked():
-            asked.setdefault((task, conversation), set()).add(name)
-        for (task, conversation), known in asked.items():
+            questions_of.setdefault((task, conversation), set()).add(name)
+        for (task, conversation), known in questions_of.items():
             folder = conversation.partition("-")[0].lower() if task == BEAM else task
             path = self.arms[0].run / "calls" / folder / f"{conversation}.sqlite"
             if not path.exists():
@@ -378,8 +421,8 @@ class OpenedRun:
         for task in dict.fromkeys(arm.task for arm in self.arms if arm.task != BEAM):
             arms = [arm for arm in self.arms if arm.task == task]
             place = self._place(arms[0])
-            found = self._frames[task].units(place, [arm.manifest for arm in arms]) if place else {}
-            units |= {(task, name): unit for name, unit in found.items()}
+            of_task = self._frames[task].units(place, [arm.manifest for arm in arms]) if place else {}
+            units |= {(task, name): unit for name, unit in of_task.items()}
         return units
 
     @cached_property
@@ -443,25 +486,6 @@ def how_shown(answer: Answer, message: int) -> str:
 _NUGGET = re.compile(r" nugget \d{1,6}\Z")
 
 
-def _arms_below(folder: Path) -> list[tuple[Path, str]]:
-    if not folder.is_dir():
-        raise UserError(f"{folder}: not a folder; name a run folder that run_all.sh wrote.")
-    found = []
-    for name in (MANIFEST, RUN):
-        for path in sorted(folder.rglob(name)):
-            if not NOT_RECORDS.intersection(path.relative_to(folder).parts[:-2]):
-                found.append((path.parent, name))
-    return found
-
-
-def _opened(path: Path) -> OpenedArm:
-    folder = path.parent.absolute()
-    if path.name == MANIFEST:
-        return OpenedArm(BEAM, folder, read_manifest(folder))
-    manifest = TaskManifest.read(folder)
-    return OpenedArm(manifest.task, folder, manifest)
-
-
 def _beam_unit(conversation: str, arms: Sequence[OpenedArm], source: Source | None) -> UnitText:
     """What is known of a conversation: from its files, where they are those that the arms read, else from records."""
     stated: dict[str, AskedQuestion] = {}
@@ -469,10 +493,11 @@ def _beam_unit(conversation: str, arms: Sequence[OpenedArm], source: Source | No
     for arm in arms:
         imported = getattr(arm.manifest, "imported", None)
         details = read_details(arm.folder, imported) if imported else {}
-        for judgement in (one for one in arm.judgements if one.conversation_id == conversation):
-            told = details.get(judgement.probe_id)
-            rubric = told.rubric if told and told.rubric else tuple(one.nugget for one in judgement.verdicts)
-            text, reference = (told.question, told.reference) if told else (None, None)
+        for judgement in (judgement for judgement in arm.judgements if judgement.conversation_id == conversation):
+            detail = details.get(judgement.probe_id)
+            nuggets = tuple(verdict.nugget for verdict in judgement.verdicts)
+            rubric = detail.rubric if detail and detail.rubric else nuggets
+            text, reference = (detail.question, detail.reference) if detail else (None, None)
             known = stated.get(judgement.probe_id)
             if known is None or (known.text is None and text):
                 stated[judgement.probe_id] = AskedQuestion(
@@ -481,15 +506,10 @@ def _beam_unit(conversation: str, arms: Sequence[OpenedArm], source: Source | No
     if source is None:
         return UnitText(stated)
     settings = next((arm.manifest.settings for arm in arms if "chat_variant" in arm.manifest.settings), {})
-    plain = Treatment()
-    loaded = load(
-        source,
-        Treatment(
-            settings.get("chat_variant", plain.chat_variant), settings.get("strip_markers", plain.strip_markers), "none"
-        ),
-    )
-    own = [arm for arm in arms if getattr(arm.manifest, "imported", None) is None]
-    if own and loaded.conversation.sha256 not in records:
+    treatment = {name: settings[name] for name in ("chat_variant", "strip_markers") if name in settings}
+    loaded = load(source, Treatment(**treatment, errata="none"))
+    evaluated = any(getattr(arm.manifest, "imported", None) is None for arm in arms)
+    if evaluated and loaded.conversation.sha256 not in records:
         return UnitText(stated)  # another conversation under the same id
     defective = set(flagged_probes(loaded.probes))
     questions = {
@@ -499,7 +519,8 @@ def _beam_unit(conversation: str, arms: Sequence[OpenedArm], source: Source | No
         for probe in loaded.probes
         for gold in [loaded.gold[probe.id]]
     }
-    return UnitText(stated | questions, {one.id: (one.role, one.content) for one in loaded.conversation})
+    messages = {message.id: (message.role, message.content) for message in loaded.conversation}
+    return UnitText(stated | questions, messages)
 
 
 def _beam_verdicts(arm: OpenedArm) -> Iterator[Mapping[str, Any]]:
@@ -507,15 +528,13 @@ def _beam_verdicts(arm: OpenedArm) -> Iterator[Mapping[str, Any]]:
         ids = {"conversation": judgement.conversation_id, "question": judgement.probe_id}
         for repeat, once in enumerate(judgement.rounds):
             for number, verdict in enumerate(once.verdicts):
-                yield {**ids, "repeat": repeat, "number": number, **_verdict(verdict)}
+                verdict_row = {"nugget": verdict.nugget or None, "score": verdict.score}
+                reason = verdict.explanation or None
+                yield {**ids, "repeat": repeat, "number": number, **verdict_row, "reason": reason}
             if once.reported is not None and not once.verdicts:
                 yield from ({**ids, **row} for row in _reported(once))
             elif not once.verdicts:
                 yield {**ids, "repeat": repeat, "reason": once.unscored}
-
-
-def _verdict(verdict: NuggetVerdict) -> dict[str, Any]:
-    return {"nugget": verdict.nugget or None, "score": verdict.score, "reason": verdict.explanation or None}
 
 
 def _reported(judgement: Judgement) -> Iterator[dict[str, Any]]:
@@ -530,6 +549,22 @@ def _reported(judgement: Judgement) -> Iterator[dict[str, Any]]:
         yield {"score": reported.score, "reason": judgement.unscored}
 
 
+def _memory_calls(arm: OpenedArm, conversation: str, prices: Mapping[tuple[str, str], Endpoint]) -> list[TimedCall]:
+    """Return the stored calls of an arm's memory on a conversation."""
+    path = arm.run / "calls" / conversation.partition("-")[0].lower() / f"{conversation}.sqlite"
+    kind = kind_of(arm.manifest.settings["arm"]["memory"])
+    steps = kind.prompts_for(recorded_parameters(read_manifest(arm.folder)))
+    found = []
+    with CallStore(path, read_only=True) as store:
+        for call in store.calls() if path.exists() else ():
+            if call.step in steps or call.step.startswith(f"{arm.manifest.arm}/"):
+                end = datetime.fromisoformat(call.time).timestamp()
+                price = prices.get((call.role, call.model))
+                dollars = price.dollars(call.input_tokens, call.cached_tokens, call.output_tokens) if price else None
+                found.append(TimedCall(call.about, end - call.latency, end, dollars))
+    return found
+
+
 def _prices(parts: Iterable[Path]) -> dict[tuple[str, str], Endpoint]:
     """Read the prices of each role's models from the models files that a run keeps."""
     prices: dict[tuple[str, str], Endpoint] = {}
@@ -539,7 +574,7 @@ def _prices(parts: Iterable[Path]) -> dict[tuple[str, str], Endpoint]:
             prices[role, getattr(models, role).model] = getattr(models, role)
         for backbone in models.readers.values():
             prices["reader", backbone.model] = backbone
-            prices |= {(f"reader:{method}", own.model): own for method, own in backbone.methods.items()}
+            prices |= {(f"reader:{method}", served.model): served for method, served in backbone.methods.items()}
     return prices
 
 

@@ -65,7 +65,6 @@ Preset = Literal["default", "paper"]
 
 
 def _read_sections(values: Mapping[str, Any]) -> Mapping[str, MemorySettings]:
-    """Validate the settings of all memories, by memory."""
     return {name: section.model_validate(values.get(name, {})) for name, section in memory_sections().items()}
 
 
@@ -112,12 +111,12 @@ class RunParameters(BaseModel):
     def _into_sections(cls, values: Any) -> Any:
         """Move each setting that is named on its own into its section."""
         values = dict(values)
-        found: dict[str, Any] = dict(values.pop(MEMORIES, {}))
+        by_section: dict[str, Any] = dict(values.pop(MEMORIES, {}))
         for name, section in sections().items():
-            own = values.pop(name, found.get(name, {}))
-            own = dict(own) if isinstance(own, Section | Mapping) else own
-            found[name] = own | {key: values.pop(key) for key in section.model_fields if key in values}
-        return values | {name: found.pop(name) for name in SECTIONS} | {MEMORIES: found}
+            settings = values.pop(name, by_section.get(name, {}))
+            settings = dict(settings) if isinstance(settings, Section | Mapping) else settings
+            by_section[name] = settings | {key: values.pop(key) for key in section.model_fields if key in values}
+        return values | {name: by_section.pop(name) for name in SECTIONS} | {MEMORIES: by_section}
 
     @field_validator("size", mode="before")
     @classmethod
@@ -127,17 +126,15 @@ class RunParameters(BaseModel):
     @field_validator("own_memory")
     @classmethod
     def _memory_that_is_there(cls, value: str) -> str:
-        if not (only_named(value) or re.fullmatch(OWN_MEMORY, value)):
-            names = ", ".join(named_memories())
-            raise ValueError(
-                "it should be a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, "
-                f"or some of {names}, separated by commas; or empty"
-            )
-        return value
+        if only_named(value) or re.fullmatch(OWN_MEMORY, value):
+            return value
+        raise ValueError(
+            "it should be a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, "
+            f"or some of {', '.join(named_memories())}, separated by commas; or empty"
+        )
 
     @property
     def own_memories(self) -> tuple[str, ...]:
-        """The memories of `own_memory`, one by one."""
         return listed_memories(self.own_memory)
 
     @property
@@ -147,14 +144,13 @@ class RunParameters(BaseModel):
 
     @property
     def flags(self) -> frozenset[str]:
-        """The released behaviours that are on."""
         return self.context.flags
 
     @property
     def treatment(self) -> Treatment:
         """The data treatment, as the loader takes it."""
         markers = self.chat.strip_markers and "keep_markers" not in self.flags
-        return Treatment(self.chat.chat_variant, markers, self.chat.errata)
+        return Treatment(self.chat.chat_variant, markers, self.chat.errata, self.chat.per_ability)
 
     @property
     def generated(self) -> Path:
@@ -178,8 +174,8 @@ class RunParameters(BaseModel):
         for name, value in (update or {}).items():
             section = section_of(name)
             if section in self.memories:
-                own = changes.setdefault(MEMORIES, dict(self.memories))
-                own[section] = own[section].model_copy(update={name: value})
+                of_memories = changes.setdefault(MEMORIES, dict(self.memories))
+                of_memories[section] = of_memories[section].model_copy(update={name: value})
             elif section:
                 changes[section] = changes.get(section, getattr(self, section)).model_copy(update={name: value})
             else:
@@ -189,72 +185,64 @@ class RunParameters(BaseModel):
 
 def sections() -> Mapping[str, type[Section]]:
     """Return all sections by name, those of memories by the memory's."""
-    found: dict[str, type[Section]] = {}
+    by_name: dict[str, type[Section]] = {}
     for name in RunParameters.model_fields:
-        found |= memory_sections() if name == MEMORIES else {name: SECTIONS[name]} if name in SECTIONS else {}
-    return found
+        by_name |= memory_sections() if name == MEMORIES else {name: SECTIONS[name]} if name in SECTIONS else {}
+    return by_name
 
 
 def section_of(name: str) -> str:
     """Return the section that a setting is in, empty for those of the run as a whole."""
-    return FIELDS.section(name)
+    return _settings(tuple(sections().items())).get(name, ("", None))[0]
 
 
 class _Fields(Mapping[str, FieldInfo]):
     """All settings, also those of memories that are registered after this module is imported."""
 
     def __getitem__(self, name: str) -> FieldInfo:
-        return self._known()[name][1]
+        return _settings(tuple(sections().items()))[name][1]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known())
+        return iter(_settings(tuple(sections().items())))
 
     def __len__(self) -> int:
-        return len(self._known())
-
-    def section(self, name: str) -> str:
-        """Return the section of a setting, empty where it has none."""
-        known = self._known()
-        return known[name][0] if name in known else ""
-
-    @staticmethod
-    def _known() -> Mapping[str, tuple[str, FieldInfo]]:
-        return _with_sections(tuple(sections().items()))
-
-
-@cache
-def _with_sections(known: tuple[tuple[str, type[Section]], ...]) -> Mapping[str, tuple[str, FieldInfo]]:
-    by_name, found = dict(known), dict[str, tuple[str, FieldInfo]]()
-    for top, field in RunParameters.model_fields.items():
-        for part in memory_sections() if top == MEMORIES else (top,):
-            own = {name: (part, info) for name, info in by_name[part].model_fields.items()} if part in by_name else {}
-            for name in own:
-                if name in found or name in RunParameters.model_fields:
-                    other = found[name][0] if name in found else ""
-                    raise UserError(f"the setting '{name}' of {part} is also one of {other or 'the run'}; rename it.")
-            found |= own or {top: ("", field)}
-    for name, kind in memories().items():
-        if unknown := [used for used in kind.uses if used not in found]:
-            raise UserError(
-                f"{kind.__module__}: the memory {name!r} uses {unknown[0]!r}, which is no setting; correct it."
-            )
-    return found
+        return len(_settings(tuple(sections().items())))
 
 
 FIELDS = _Fields()
 """Every setting by its own name, in the order of the sections."""
 
 
+@cache
+def _settings(known_sections: tuple[tuple[str, type[Section]], ...]) -> Mapping[str, tuple[str, FieldInfo]]:
+    """Return section and declaration of every setting; raise `UserError` if a name is used twice or unknown."""
+    known, settings = dict(known_sections), dict[str, tuple[str, FieldInfo]]()
+    for top, field in RunParameters.model_fields.items():
+        if top not in (MEMORIES, *known):
+            settings[top] = ("", field)
+        for section in memory_sections() if top == MEMORIES else {top} & known.keys():
+            for name, info in known[section].model_fields.items():
+                if name in settings or name in RunParameters.model_fields:
+                    other = (name in settings and settings[name][0]) or "the run"
+                    raise UserError(f"the setting '{name}' of {section} is also one of {other}; rename it.")
+                settings[name] = (section, info)
+    for name, kind in memories().items():
+        if unknown := [setting for setting in kind.uses if setting not in settings]:
+            raise UserError(
+                f"{kind.__module__}: the memory {name!r} uses {unknown[0]!r}, which is no setting; correct it."
+            )
+    return settings
+
+
 def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
     """Validate `values`; the `UserError` names `origin`, the parameter, its value and what is allowed."""
     try:
-        found = RunParameters.model_validate(dict(values))
+        parameters = RunParameters.model_validate(dict(values))
     except UserError as error:
         raise UserError(f"{origin}: parameter 'size': {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = [part for part in map(str, first["loc"]) if part not in (MEMORIES, *sections())]
-        name = ".".join(where) or "parameters"
+        name = ".".join(part for part in map(str, first["loc"]) if part not in (MEMORIES, *sections())) or "parameters"
         if first["type"] == "missing":
             raise UserError(f"{origin}: the parameter '{name}' is missing; add it.") from None
         if first["type"] == "extra_forbidden":
@@ -264,28 +252,22 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
             message = f"it should be {FIELDS[name].description}"
         raise UserError(f"{origin}: parameter '{name}' is {reprlib.repr(first['input'])}: {message}.") from None
     for kind in memories().values():
-        if why := kind.refusal(found):
-            raise UserError(f"{origin}: {why}")
-    _check_places(found, origin)
-    return found
-
-
-def _check_places(parameters: RunParameters, origin: str) -> None:
-    """A `UserError` where a run would write below what it reads: everything is written below `run`, links followed.
-
-    Relative paths count from the repository's top folder, as in the notebooks.
-    """
+        if reason := kind.refusal(parameters):
+            raise UserError(f"{origin}: {reason}")
+    # Everything is written below `run`, links followed, and nothing of it may lie among what the run reads. Relative
+    # paths count from the repository's top folder, as in the notebooks.
     run = ROOT / parameters.run
-    for name, made in _MADE_BY_THE_RUN.items():
-        given = parameters[name]
-        if not parameters.run or not given or ROOT / given == run / made:
+    for name, made_by_run in _MADE_BY_THE_RUN.items():
+        folder = parameters[name]
+        if not parameters.run or not folder or ROOT / folder == run / made_by_run:
             continue
-        data, places = (ROOT / given).resolve(), (run.resolve(), (run / GENERATED).resolve())
+        data, places = (ROOT / folder).resolve(), (run.resolve(), (run / GENERATED).resolve())
         if any(place.is_relative_to(data) for place in places) or data.is_relative_to(places[0]):
             raise UserError(
                 f"{origin}: parameter 'run' is {parameters.run!r}, and what is written there would lie among what "
-                f"'{name}' reads, {given!r}; choose a run folder beside it."
+                f"'{name}' reads, {folder!r}; choose a run folder beside it."
             )
+    return parameters
 
 
 def check_names(names: Iterable[str], origin: str) -> None:
@@ -304,19 +286,19 @@ def by_own_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     Raises:
         UserError: A section lacks a setting that is given in it.
     """
-    named: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for name, value in values.items():
-        section, dot, rest = str(name).partition(".")
+        section, dot, setting = str(name).partition(".")
         if section not in sections() or not (dot or isinstance(value, Mapping)):
-            named[name] = value
+            by_name[name] = value
             continue
-        own = {rest: value} if dot else value
-        for key in own:
+        settings = {setting: value} if dot else value
+        for key in settings:
             if section_of(key) != section:
                 known = ", ".join(sections()[section].model_fields)
                 raise UserError(f"{origin}: {section} has no setting '{key}'; it has {known}.")
-        named |= own
-    return named
+        by_name |= settings
+    return by_name
 
 
 def load_parameters(path: Path, **overrides: Any) -> RunParameters:
@@ -326,11 +308,11 @@ def load_parameters(path: Path, **overrides: Any) -> RunParameters:
     its own file, beside `path`, over those of `path`.
     """
     base = path.with_name(BASE) if path.with_name(BASE).exists() else PARAMS / BASE
-    found = parse_parameters({**_values(base), **_values(path)}, str(path))
-    preset = overrides.get("preset", found.preset)
+    parameters = parse_parameters({**_values(base), **_values(path)}, str(path))
+    preset = overrides.get("preset", parameters.preset)
     if changes := preset_values(preset, path.parent):
-        found = parse_parameters({**found.flat(), **changes}, str(path.with_name(f"{preset}.yaml")))
-    return parse_parameters({**found.flat(), **overrides}, "the options given") if overrides else found
+        parameters = parse_parameters({**parameters.flat(), **changes}, str(path.with_name(f"{preset}.yaml")))
+    return parse_parameters({**parameters.flat(), **overrides}, "the options given") if overrides else parameters
 
 
 def preset_values(preset: str, folder: Path) -> dict[str, Any]:

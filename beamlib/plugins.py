@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from beamlib.errors import UserError
 
 if TYPE_CHECKING:
+    from beamlib.llm.door import Door
     from beamlib.llm.model import Model, ModelRoles
     from beamlib.memory.protocol import Memory
-    from beamlib.params import RunParameters
     from beamlib.processes import Workers
     from beamlib.retrieval.base import Index, Keys
     from beamlib.retrieval.encoder import Encoder
@@ -52,8 +52,11 @@ class OfflineAuthors(Protocol):
 class Cluster(Protocol):
     """Workers on other machines (`beam_run.cluster`)."""
 
-    def pool(self, parameters: RunParameters, parts: int, suite: str = "") -> AbstractContextManager[Workers]:
-        """Open a pool for `parts` jobs; `suite` is the name of a task other than BEAM."""
+    def pool(self, parts: int) -> AbstractContextManager[Workers]:
+        """Open a pool for `parts` jobs."""
+
+    def door(self, pool: Workers) -> AbstractContextManager[Door]:
+        """Return a door that the workers of `pool` reach."""
 
     def kept(self) -> AbstractContextManager[None]:
         """Keep the workers of all pools opened within the block until it ends."""

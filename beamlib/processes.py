@@ -9,21 +9,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from multiprocessing.queues import SimpleQueue
-from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from tqdm import tqdm
 
 from beamlib.errors import UserError
 from beamlib.llm import model as base
-from beamlib.llm.call_store import stored_calls
-from beamlib.llm.keys import keep_keys, kept_keys
 from beamlib.plugins import Plugins, plugins, register
 
 _Value = TypeVar("_Value")
@@ -90,7 +87,7 @@ def process_pool(workers: int, start: Literal["spawn", "forkserver"] = "spawn") 
             workers,
             mp_context=context,
             initializer=_begin_worker,
-            initargs=(told, replace(plugins(), cluster=None), kept_keys()),
+            initargs=(told, replace(plugins(), cluster=None)),
         ) as pool:
             pool.told, pool.size = told, workers
             try:
@@ -116,11 +113,10 @@ def _end_children() -> None:
         child.kill()
 
 
-def _begin_worker(told: SimpleQueue[str], registered: Plugins, keys: Mapping[str, str]) -> None:
+def _begin_worker(told: SimpleQueue[str], registered: Plugins) -> None:
     global _parent
     _parent = told
     register(registered)
-    keep_keys(keys)
     signal.signal(signal.SIGTERM, _end)
     # Libraries that show progress ask tqdm for a lock between processes, which a worker that is ended leaves behind.
     tqdm.set_lock(threading.RLock())
@@ -163,15 +159,18 @@ def tell(what: str) -> None:
 
 
 def as_they_end(
-    futures: Iterable[Future[_Value]], pool: Workers, bar: tqdm[Any], calls: Path | None
+    futures: Iterable[Future[_Value]], pool: Workers, bar: tqdm[Any], stored: Callable[[], int] | None
 ) -> Iterator[Future[_Value]]:
-    """Futures as they end. Meanwhile `bar` shows what the workers of `pool` are at, and how many replies the stores in
-    the folder `calls` (None where no model is called) hold: one conversation takes long."""
+    """Yield futures as they end. Meanwhile `bar` shows what the workers of `pool` are at: one conversation takes long.
+
+    Args:
+        stored: Counts the stored replies, for the bar too; None where no model is called.
+    """
     pending, shown = set(futures), ""
     while pending:
         done, pending = wait(pending, timeout=1, return_when=FIRST_COMPLETED)
         while not pool.told.empty():
             shown = pool.told.get()
-        stored = f"{stored_calls(calls):,} replies stored" if calls else ""
-        bar.set_postfix_str(", ".join(filter(None, [shown, stored])))
+        replies = f"{stored():,} replies stored" if stored else ""
+        bar.set_postfix_str(", ".join(filter(None, [shown, replies])))
         yield from done

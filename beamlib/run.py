@@ -14,12 +14,11 @@ from typing import Any, Self
 from pydantic import PrivateAttr
 
 from beamlib.errors import UserError
-from beamlib.files import inside, read_json, write_json
+from beamlib.files import inside
 from beamlib.llm.endpoints import EMBEDDING, MODELS, RERANKER, Endpoint, ModelsFile, load_models
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.llm.prompts import Prompts
-from beamlib.memory.declared import memories, memory_kind, named_memories
-from beamlib.memory.outside import only_named
+from beamlib.memory.declared import memories
 from beamlib.params import FIELDS, OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import ROOT, from_root
 from beamlib.plugins import plugins
@@ -33,6 +32,9 @@ PUBLISHED = "published"
 TRIALS = "trials"
 """The folder of a run that notebooks with other parameters than the run's write to."""
 
+PARAMETERS = "parameters.json"
+"""The file of a tier with the parameters of its run, without what another machine lacks."""
+
 _REPLY_IN_RESERVE = 1_024
 _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
 _OFFLINE_WINDOW = 131_072  # tokens the stand-in reads of a whole conversation: as many as Qwen2.5-32B (section 4.1)
@@ -43,8 +45,8 @@ _READ = frozenset({"models", "prompts", "backbone", "output_tokens", "preset", "
 _NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "paper", "workers", "memorycode", "meme", *OF_GENERATION})
 _HAVE_OPTIONS = frozenset(
     {
-        "size", "preset", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost",
-        "prompts",
+        "size", "preset", "data", "run", "conversations", "per_ability", "own_memory", "models", "backbone", "calls",
+        "confirm_cost", "prompts",
     }
 )  # fmt: skip
 
@@ -84,8 +86,12 @@ class Run(RunParameters):
             return parameters
         if models is None and parameters.models:
             models = load_models(Path(parameters.models))
-        if models is not None:
-            _check_methods(models, parameters.models)
+        for name, reader in models.readers.items() if models else ():
+            for method in reader.methods.keys() - memories().keys():
+                raise UserError(
+                    f"{parameters.models or MODELS}: 'readers.{name}.methods' names {method!r:.80}, which is no memory;"
+                    f" name one of {', '.join(memories())}."
+                )
         prompts = Prompts.read(Path(parameters.prompts) if parameters.prompts else None)
         endpoints = _endpoints_of(parameters, models)
         if parameters.retrieval.encoder == EMBEDDING and EMBEDDING not in endpoints:
@@ -112,6 +118,12 @@ class Run(RunParameters):
             raise ValueError(f"{sorted(changed)} decide what a run reads: build another one with Run.of")
         copy = super().model_copy(update=update, deep=deep)
         copy._given = self._given.model_copy(update=update)
+        return copy
+
+    def served(self, endpoints: Mapping[str, Endpoint]) -> Self:
+        """Return the run with `endpoints` that differ in nothing that a reply depends on."""
+        copy = self.model_copy()
+        copy._endpoints = dict(endpoints)
         return copy
 
     def moved(self, **paths: str) -> Self:
@@ -157,7 +169,6 @@ class Run(RunParameters):
 
     @property
     def folder(self) -> Path:
-        """The run folder."""
         return Path(self.run)
 
     @property
@@ -183,8 +194,8 @@ class Run(RunParameters):
 
     def reader_role(self, memory: str) -> str:
         """The role that answers over what `memory` recalls."""
-        own = f"{READER_OF}{memory}"
-        return own if own in self._endpoints else "reader"
+        role = f"{READER_OF}{memory}"
+        return role if role in self._endpoints else "reader"
 
     def identities(self, memory: str = "") -> dict[str, dict[str, Any]]:
         """What a reply of each of `ROLES` depends on, for manifests; without keys, prices and the like.
@@ -202,11 +213,8 @@ class Run(RunParameters):
     @property
     def sends_chat_turns(self) -> bool:
         """Whether long context goes as chat turns: not as released, and where its reader's endpoint takes roles."""
-        whole = (memory for memory, kind in memories().items() if kind.whole)
-        takes_roles = not self._endpoints or all(
-            self._endpoints[self.reader_role(memory)].chat_turns for memory in whole
-        )
-        return takes_roles and not self.flags & _ONE_TEXT
+        whole = [memory for memory, kind in memories().items() if kind.whole] if self._endpoints else []
+        return not self.flags & _ONE_TEXT and all(self._endpoints[self.reader_role(name)].chat_turns for name in whole)
 
     @property
     def recording_command(self) -> str:
@@ -218,6 +226,7 @@ class Run(RunParameters):
             "--data": from_root(given.data), "--sizes": given.size.lower(), "--name": self.folder.name,
             "--models": given.models, "--backbones": given.backbone, "--prompts": given.prompts,
             "--memory": given.own_memory, "--conversations": given.conversations or "",
+            "--per-ability": given.chat.per_ability or "",
             "--preset": given.preset if given.preset != "default" else "",
         }  # fmt: skip
         names = sorted(FIELDS.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON)
@@ -240,77 +249,19 @@ def _endpoints_of(parameters: RunParameters, models: ModelsFile | None) -> dict[
     return limited | {role: endpoint for role, endpoint in others.items() if endpoint}
 
 
-def _check_methods(models: ModelsFile, origin: str) -> None:
-    """A `UserError` where a reader is served otherwise for a method that no memory has the name of."""
-    for name, reader in models.readers.items():
-        for method in reader.methods.keys() - memories().keys():
-            raise UserError(
-                f"{origin or MODELS}: 'readers.{name}.methods' names {method!r:.80}, which is no memory; name one of "
-                f"{', '.join(memories())}."
-            )
-
-
 def windows(parameters: RunParameters, endpoints: Mapping[str, Endpoint]) -> dict[str, int]:
     """Tokens that the memories may fill, by parameter: what is wanted, and no more than the endpoints accept.
 
     Those that fill one window (RAG and LIGHT) get equally much, whatever each is served with.
     """
-    wanted = {name: parameters[name] for name in ("reader_window", "full_context_window")}
+    tokens = {name: parameters[name] for name in ("reader_window", "full_context_window")}
     if not endpoints:
-        return {**wanted, "full_context_window": parameters.context.full_context_window or _OFFLINE_WINDOW}
-    found = {}
-    for name in wanted:
+        return {**tokens, "full_context_window": tokens["full_context_window"] or _OFFLINE_WINDOW}
+    for name, wanted in tokens.items():
         methods = [memory for memory, kind in memories().items() if kind.joins == "always" and name in kind.uses]
         readers = [endpoints.get(f"{READER_OF}{method}", endpoints["reader"]) for method in methods]
-        window = max(_LEAST_WINDOW, min(map(_room, readers)))
-        found[name] = min(wanted[name] or window, window)
-    return found
-
-
-def _room(reader: Endpoint) -> int:
-    # The memories' own reserve has room for a reply of this length and no longer one.
-    return reader.context_window - max(0, (reader.max_output_tokens or 0) - _REPLY_IN_RESERVE)
-
-
-PARAMETERS = "parameters.json"
-ELSEWHERE = {"memorycode": "", "meme": "", "paper": "v2"}  # no answer that is published here rests on it
-NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
-
-MODELS_PARAMETER, PROMPTS = "models", "prompts"
-
-
-def kept_values(path: Path) -> dict[str, Any] | None:
-    """Return a run's parameters; None if the file holds no JSON object."""
-    kept = read_json(path)
-    return kept if isinstance(kept, dict) else None
-
-
-def keep_files(run: Run, folder: Path) -> None:
-    """Write the models file and the overriding prompts that a run has read into `folder`."""
-    run.prompt_files.save_overrides(folder / PROMPTS)
-    if run.models_file:
-        run.models_file.save(folder)
-
-
-def kept_files(run: Run, folder: Path) -> dict[str, str]:
-    """The paths of the kept files in `folder`, as parameters: those of the user may have changed since."""
-    return {name: str(folder / kept) for name, kept in ((MODELS_PARAMETER, MODELS), (PROMPTS, PROMPTS))
-            if run[name] and (folder / kept).exists()}  # fmt: skip
-
-
-def keep_settings(run: Run) -> None:
-    """Write what a replay needs beside the arms of a tier: parameters, models file (if any) and overridden prompts.
-
-    Paths become names inside that folder, the data folder is left out: on another machine it lies elsewhere.
-    """
-    keep_files(run, run.path())
-    by_name = {"own_memory"} if only_named(run.own_memory) else set()
-    changes: dict[str, Any] = {name: value for name, value in NOBODY_ELSES.items() if name not in by_name}
-    changes |= {
-        MODELS_PARAMETER: MODELS if run.models_file else "", PROMPTS: PROMPTS if run.prompt_files.overridden else "",
-    }  # fmt: skip
-    # A setting of a memory that is taken by name is unknown where that memory is not; its usual value says nothing.
-    by_memory = {name for memory in named_memories() for name in memory_kind(memory).own_settings.model_fields}
-    flat = {name: value for name, value in run.flat().items() if name not in by_memory or value != FIELDS[name].default}
-    flat |= changes
-    write_json(run.path(PARAMETERS), {name: value for name, value in flat.items() if name not in ELSEWHERE})
+        # What the memories reserve has room for a reply of `_REPLY_IN_RESERVE` tokens and no longer one.
+        rooms = [end.context_window - max(0, (end.max_output_tokens or 0) - _REPLY_IN_RESERVE) for end in readers]
+        room = max(_LEAST_WINDOW, min(rooms))
+        tokens[name] = min(wanted or room, room)
+    return tokens

@@ -47,6 +47,9 @@ class ChatSettings(Section):
     errata: Literal["none", "flag", "drop", "strict", "correct"] = Field(
         description="what is done about questions known to be defective"
     )
+    per_ability: int = Field(
+        0, ge=0, description="questions of each ability and conversation, chosen by hash; 0 for all"
+    )
 
 
 class ContextSettings(Section):

@@ -1,14 +1,15 @@
-"""The same work by 1, 2, 4 workers of a cluster, against an endpoint with a fixed latency.
+"""The same work by processes of this machine and by workers of a cluster, against an endpoint with a fixed latency.
 
-`python benchmarks/cluster.py` answers and judges copies of the example, each in other words, from an empty store; it
-needs the extra `cluster`. It prints wall time, the time of the calls alone, the cost of one task beyond its calls, and
-whether the bytes are those of processes of this machine.
+`python benchmarks/cluster.py` answers and judges copies of the example, each in other words, from an empty store. It
+prints wall time, the time of the calls alone, processor time per call, and whether the bytes are the same. Workers of a
+cluster need the extra `cluster`; with `--workers ''` there are none.
 """
 
 from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import resource
 import shutil
 import sys
 import time
@@ -28,7 +29,10 @@ from beamlib.params import load_parameters
 from beamlib.places import PARAMS, ROOT
 from run import EXAMPLE, Row, print_table
 
-ARMS = [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2)]
+ARMS = {
+    "rag": [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2)],
+    "light": [Arm(memory="light", retriever="bm25", k=3)],
+}
 
 
 def _serve(latency: float, pipe: Connection) -> None:
@@ -58,27 +62,37 @@ def models_file(folder: Path, address: str, lanes: int) -> Path:
     return path
 
 
-def measure(cluster: str, folder: Path, models: Path, workers: int) -> Row:
+def _processor_seconds() -> float:
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in spent)
+
+
+def measure(cluster: str, folder: Path, models: Path, workers: int, arms: str) -> Row:
     """Run one evaluation from nothing with `workers` of a cluster, or with processes where `cluster` is empty."""
     register_packages()
     use_cluster(cluster)
     run = folder / f"run-{cluster or 'processes'}-{workers}"
     places = {"data": str(folder / "data"), "run": str(run), "models": str(models)}
     parameters = load_parameters(PARAMS / "100k.yaml", **places, workers=workers, confirm_cost=True)
-    began = time.perf_counter()
-    evaluate(parameters, ARMS, quiet=True)
+    began, processor = time.perf_counter(), _processor_seconds()
+    evaluate(parameters, ARMS[arms], quiet=True)
     seconds, digest = time.perf_counter() - began, hashlib.sha256()
-    for path in sorted(run.glob("100k-one/*/*.jsonl")):
+    processor = _processor_seconds() - processor
+    for path in sorted(run.glob("100k-one/*/[aj]*.jsonl")):  # answers and judgements; other files have times
         digest.update(path.read_bytes())
     who = f"{'cluster' if cluster else 'processes'}, {workers}"
-    return {"who": who, "workers": workers, "seconds": seconds, "bytes": digest.hexdigest()[:12]}
+    return {
+        "who": who, "workers": workers, "seconds": seconds, "processor": processor, "bytes": digest.hexdigest()[:12],
+    }  # fmt: skip
 
 
 def main(
     conversations: Annotated[int, typer.Option(min=1, help="Copies of the example.")] = 4,
     latency: Annotated[float, typer.Option(min=0, help="Seconds before every reply.")] = 0.5,
     lanes: Annotated[int, typer.Option(min=1, help="Calls that each worker has in flight at once.")] = 4,
-    workers: Annotated[str, typer.Option(help="Numbers of workers.")] = "1,2,4",
+    workers: Annotated[str, typer.Option(help="Numbers of workers of a cluster.")] = "1,2,4",
+    processes: Annotated[str, typer.Option(help="Numbers of processes of this machine.")] = "1",
+    arms: Annotated[str, typer.Option(help="What answers: rag or light.")] = "rag",
     as_json: Annotated[bool, typer.Option("--json", help="Print the measurements as JSON.")] = False,
 ) -> None:
     """Measure the same work by several numbers of workers."""
@@ -90,9 +104,10 @@ def main(
     with temporary_folder("beamlib-cluster-benchmark-") as folder:
         _copy_example(folder / "data", conversations)
         before = 0
-        numbers = [int(number) for number in workers.split(",")]
-        for cluster, number in [("", numbers[0]), *((f"local:{number}", number) for number in numbers)]:
-            row = measure(cluster, folder, models_file(folder, address, lanes * number), number)
+        kinds = [("", int(number)) for number in processes.split(",") if number]
+        kinds += [(f"local:{number}", int(number)) for number in workers.split(",") if number]
+        for cluster, number in kinds:
+            row = measure(cluster, folder, models_file(folder, address, lanes * number), number, arms)
             ours.send(True)
             total = ours.recv()
             calls, before = total - before, total
@@ -100,7 +115,7 @@ def main(
     if as_json:
         print(to_json({"rows": rows}))
         return
-    base = next(row["seconds"] for row in rows if row["who"].startswith("cluster"))
+    base = rows[0]["seconds"]
     same = len({row["bytes"] for row in rows}) == 1
     print_table(
         f"{conversations} conversations, {latency} s a call, {lanes} at once for each worker",
@@ -111,6 +126,7 @@ def main(
             "speed-up": lambda row: f"{base / row['seconds']:.2f}",
             "calls": "{calls:,}",
             "calls alone s": "{waited:.1f}",
+            "CPU ms a call": lambda row: f"{1_000 * row['processor'] / row['calls']:.1f}",
             "bytes": "{bytes}",
         },
         ["bytes: the same whatever the number of workers" if same else "bytes: THEY DIFFER"],

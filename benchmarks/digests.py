@@ -74,6 +74,7 @@ LEFT_OUT = (
     "commits (after the word), Python's and packages' versions, durations in seconds, numbers of objects (0x...)",
     "of notebooks: sources, errors and progress (stderr) and pictures; what cells print and show is compared",
     "PDF and PNG of figures (their CSV and JSON are compared), HTML of notebooks, the page index.html",
+    "times.log, which is measured",
     "readings/, which LIGHT keeps by a hash of its code, and the bytes of call stores (their keys are compared)",
     "more than two sub-plans of 10M, 500K and 1M, retrievers that have to be downloaded, the variant released",
 )
@@ -270,7 +271,9 @@ class Digests:
         words = ("--sizes", "100k", "--conversations", "2", "--name", self.product.name, "--set", "workers=1")
         self.product.call("run-all", *words)
         yield "layout/run", "\n".join(sorted(p.relative_to(run).as_posix() for p in run.rglob("*"))).encode()
-        yield from self.below("run", run, without=r"\.(sqlite|pdf|png)$|^notebooks/.*\.html$|^index\.html$|^readings/")
+        yield from self.below(
+            "run", run, without=r"\.(sqlite|pdf|png)$|^notebooks/.*\.html$|^index\.html$|^readings/|/times\.jsonl$"
+        )
         for protocol in PROTOCOLS:
             yield self.output(f"scores/{protocol}", "score", run, "--protocol", protocol, "--json")
         yield self.output("scores/tables", "tables", run, "--json")

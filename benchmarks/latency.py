@@ -1,17 +1,19 @@
-"""How much of the wall time is waiting: LIGHT and its questions against an endpoint with a fixed latency.
+"""How much of the wall time is waiting: LIGHT and its questions against an endpoint that a network is in front of.
 
 `python benchmarks/latency.py --data FOLDER` reads one 100K conversation into LIGHT and answers its questions, from an
-empty store, against the tests' scripted server. Calls that need one another's replies run one after the other, and only
-so many are in flight at once: that bounds the time of any client.
+empty store, for each round trip and each kind of connection. Calls that need one another's replies run one after the
+other, and only so many are in flight at once: with one round trip for each call, that bounds the time of any client.
 """
 
 from __future__ import annotations
 
 import math
 import multiprocessing
+import os
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from enum import StrEnum
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,14 +23,25 @@ import typer
 
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
-from beamlib.files import to_json
+from beamlib.files import temporary_folder, to_json
 from run import EXAMPLE, MIB, Row, machine, print_table
 
 if TYPE_CHECKING:
     from latency_work import Spent
 
 
-def bounds(calls: Mapping[str, int], questions: int, at_once: int, latency: float) -> Row:
+class Wire(StrEnum):
+    """How requests travel: HTTP/1.1 without TLS and with it, a connection per call, or HTTP/2 over TLS."""
+
+    PLAIN = "plain"
+    TLS = "tls"
+    H2 = "h2"
+
+
+NAMES = {Wire.PLAIN: "HTTP/1.1, no TLS", Wire.TLS: "HTTP/1.1, TLS", Wire.H2: "HTTP/2, TLS"}
+
+
+def bounds(calls: Mapping[str, int], questions: int, at_once: int, round_trip: float) -> Row:
     """Compute the least time of the calls (by step): the longest chain of dependent calls, and `at_once` calls at once.
 
     Keys and notes depend on nothing, each compression on what came before, the filter on the finished scratchpad, an
@@ -39,17 +52,12 @@ def bounds(calls: Mapping[str, int], questions: int, at_once: int, latency: floa
     filtering, answering = calls.get("scratchpad_filter", 0), calls["answer"]
     chain = 1 + compressions + (1 if filtering else 0) + 1
     waves = sum(math.ceil(step / at_once) for step in (extraction, filtering, answering)) + compressions
-    return {
-        "calls": sum(calls.values()),
-        "questions": questions,
-        "chain": chain,
-        "chain_seconds": chain * latency,
-        "bound_seconds": waves * latency,
-    }
+    return {"chain_seconds": chain * round_trip, "bound_seconds": waves * round_trip}
 
 
-def _serve(latency: float, pipe: Connection) -> None:
-    import_module("latency_work").serve(latency, pipe)  # heavy: the parent's peak memory would be the children's too
+def _serve(wire: str, round_trip: float, certificate: Path, pipe: Connection) -> None:
+    # Heavy modules: the parent's peak memory would be the children's too.
+    import_module("latency_work").serve(wire, round_trip, certificate, pipe)
 
 
 def _work(source: Source, base_url: str, lanes: int) -> Spent:
@@ -57,59 +65,61 @@ def _work(source: Source, base_url: str, lanes: int) -> Spent:
     return spent
 
 
-def measure(source: Source, lanes: int, latency: float) -> tuple[Spent, Row]:
+def measure(source: Source, lanes: int, wire: Wire, round_trip: float) -> Row:
     """Run the work once, by a client and a server in processes of their own; return its cost and the server's view."""
     spawn = multiprocessing.get_context("spawn")  # a forked child would count this process's memory as its own
     ours, theirs = spawn.Pipe()
-    server = spawn.Process(target=_serve, args=(latency, theirs), daemon=True)
-    server.start()
-    try:
-        if not ours.poll(60):
-            raise UserError("the scripted server did not start within a minute; see above.")
-        base_url = ours.recv()
-        with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-            spent = pool.submit(_work, source, base_url, lanes).result()
-        ours.send("end")
-        requests, peak, processor = ours.recv()
-    finally:
-        server.terminate()
-        server.join()
-    return spent, {"requests": requests, "most_at_once": peak, "server_processor_seconds": processor}
+    with temporary_folder("beamlib-latency-") as folder:
+        certificate = import_module("tls_server").write_certificate(folder / "certificate.pem")
+        os.environ["SSL_CERT_FILE"] = str(certificate)
+        server = spawn.Process(target=_serve, args=(wire.value, round_trip, certificate, theirs), daemon=True)
+        server.start()
+        try:
+            if not ours.poll(60):
+                raise UserError("the server did not start within a minute; see above.")
+            base_url = ours.recv()
+            with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+                spent = pool.submit(_work, source, base_url, lanes).result()
+            ours.send("end")
+            requests, peak, connections, processor = ours.recv()
+        finally:
+            server.terminate()
+            server.join()
+    limits = bounds(spent.calls, spent.questions, lanes, round_trip)
+    return {
+        "wire": wire.value, "round_trip": round_trip, "calls": spent.calls, "questions": spent.questions,
+        "answered": spent.answered, "requests": requests, "most_at_once": peak, "connections": connections,
+        "seconds": spent.wall, "parts": spent.parts, **limits, "times_bound": spent.wall / limits["bound_seconds"],
+        "processor_seconds": spent.processor, "server_processor_seconds": processor,
+        "peak_mib": spent.peak / MIB, "base_mib": spent.base / MIB,
+    }  # fmt: skip
 
 
 def print_report(report: Row) -> None:
-    """Print what must be waited for, and what the run took."""
-    limits, latency, lanes, took = report["bounds"], report["latency"], report["lanes"], report["measured"]
-    must = [
-        ("chain x latency", f"{limits['chain']} x {latency:g} s", limits["chain_seconds"]),
-        (f"{lanes} calls at once", f"{limits['calls']:,} calls", limits["bound_seconds"]),
-    ]
-    steps = ", ".join(f"{count:,} {step}" for step, count in report["calls"].items())
+    """Print a row for each measurement, beside what any client has to wait for."""
+    rows = report["measured"]
+    steps = ", ".join(f"{count:,} {step}" for step, count in rows[0]["calls"].items())
     print_table(
-        f"What has to be waited for: {report['conversation']}, {limits['questions']} questions",
-        [dict(zip(("bound", "of", "seconds"), row, strict=True)) for row in must],
-        {"bound": "{bound}", "of": "{of}", "seconds": "{seconds:.2f}"},
-        [f"Calls: {steps}."],
-    )
-    print_table(
-        "What it took",
-        [took],
+        f"LIGHT on {report['conversation']}, {rows[0]['questions']} questions, {report['lanes']} calls at once",
+        rows,
         {
+            "connections": lambda row: NAMES[Wire(row["wire"])],
+            "round trip": "{round_trip:g} s",
+            "bound": "{bound_seconds:.2f}",
             "seconds": "{seconds:.2f}",
-            "ingest": "{parts[ingest]:.2f}",
-            "answer": "{parts[recall and answer]:.2f}",
-            "calls": "{requests:,}",
-            "at once": "{most_at_once}",
             "x bound": "{times_bound:.2f}",
             "client CPU s": "{processor_seconds:.2f}",
-            "server CPU s": "{server_processor_seconds:.2f}",
+            "opened": "{connections:,}",
+            "calls": "{requests:,}",
+            "at once": "{most_at_once}",
             "peak MiB": "{peak_mib:,.0f}",
         },
         [
-            "Replies are scripted and of realistic length. Imports, reading the file and loading the encoder are not "
-            f"timed, but are in the peak (before the first call: {took['base_mib']:,.0f} MiB)."
+            f"Calls: {steps}.",
+            "The bound: these calls in groups, one round trip each. Replies are scripted and of realistic length. "
+            "Imports, reading the file and loading the encoder are not timed, but are in the peak "
+            f"(before the first call: {rows[0]['base_mib']:,.0f} MiB).",
         ],
-        names=0,
     )
 
 
@@ -122,38 +132,26 @@ def main(
         Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of BEAM conversations; else the built-in example.")
     ] = None,
     lanes: Annotated[int, typer.Option(min=1, help="Calls in flight at once.")] = 64,
-    latency: Annotated[float, typer.Option(min=0.001, help="Seconds that every reply takes.")] = 0.1,
-    repeat: Annotated[int, typer.Option(min=1, help="Measurements of beamlib; the fastest counts.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    round_trip: Annotated[list[float] | None, typer.Option(min=0.001, help="Seconds; repeatable.")] = None,
+    wire: Annotated[list[Wire] | None, typer.Option(help="Kind of connection; repeatable. Default: all three.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Measurements of each; the fastest counts.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Measure wall time, calls, processor time and memory of LIGHT at a fixed latency, beside the least possible."""
+    """Measure wall time, calls, processor time and memory of LIGHT over a slow network, beside the least possible."""
     if data is None:
         print("No data given: the built-in example is too small for meaningful speed.", file=sys.stderr)
     sources = find_conversations(data or EXAMPLE, ["100K"])
     if not sources:
         raise UserError(f"{data}: no conversation of size 100K; name a folder that holds one.")
-    measured = [measure(sources[0], lanes, latency) for _ in range(repeat)]
-    spent, server = min(measured, key=lambda pair: pair[0].wall)
-    limits = bounds(spent.calls, spent.questions, lanes, latency)
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    kinds = [(kind, seconds) for seconds in round_trip or [0.04, 0.1, 0.5] for kind in wire or Wire]
+    rows = [
+        min((measure(sources[0], lanes, *kind) for _ in range(repeat)), key=lambda row: row["seconds"])
+        for kind in kinds
+    ]
     report: dict[str, Any] = {
-        "machine": machine(),
-        "conversation": sources[0].id,
-        "example": data is None,
-        "lanes": lanes,
-        "latency": latency,
-        "calls": spent.calls,
-        "bounds": limits,
-        "measured": {
-            "seconds": spent.wall,
-            "parts": spent.parts,
-            "answered": spent.answered,
-            "times_bound": spent.wall / limits["bound_seconds"],
-            "processor_seconds": spent.processor,
-            "peak_mib": spent.peak / MIB,
-            "base_mib": spent.base / MIB,
-            **server,
-        },
-    }
+        "machine": machine(), "conversation": sources[0].id, "example": data is None, "lanes": lanes, "measured": rows,
+    }  # fmt: skip
     if as_json:
         print(to_json(report, indent=2))
     else:

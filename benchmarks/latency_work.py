@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from beamlib.data.conversations import Probe
 from beamlib.data.loading import Loaded, load
@@ -34,6 +34,7 @@ from beamlib.memory.protocol import RetrievedContext
 from beamlib.retrieval.encoder import embedded_encoder
 
 STEPS = ("episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter", "answer")
+Wire = Literal["plain", "tls", "h2"]
 TESTS = Path(__file__).parents[1] / "tests"
 
 SUBJECTS = ("The user", "Their sister", "The landlord", "A colleague", "The neighbour", "The clinic", "The school")
@@ -56,15 +57,17 @@ class Spent:
     answered: int
 
 
-def serve(latency: float, pipe: Connection) -> None:
-    """Serve replies: send the base URL, wait for a word, then send the requests, the most at once and CPU seconds."""
+def serve(wire: Wire, round_trip: float, certificate: Path, pipe: Connection) -> None:
+    """Serve replies: send the base URL, wait for a word, then send the requests, the most at once and connections."""
     sys.path.insert(0, str(TESTS))
-    from scripted_server import ScriptedServer
+    from tls_server import TlsServer, serving
 
-    with ScriptedServer(Replies(), latency=latency) as server:
-        pipe.send(server.base_url)
+    secure = None if wire == "plain" else certificate
+    server = TlsServer(secure, "h2" if wire == "h2" else "http/1.1", 0.0, Replies(), surplus=False)
+    with serving(server, round_trip) as base_url:
+        pipe.send(base_url)
         pipe.recv()
-        pipe.send((len(server.requests), server.peak, time.process_time()))
+        pipe.send((server.requests, server.peak, server.connections, time.process_time()))
 
 
 class Replies:
@@ -102,7 +105,8 @@ def _sentence(chance: random.Random) -> str:
 def work(source: Source, base_url: str, lanes: int) -> Spent:
     """Read a conversation and answer its questions, as a run does, from an empty store."""
     loaded = load(source)
-    import aiohttp  # noqa: F401  # what a process loads once is not timed
+    import httpx2  # noqa: F401  # what a process loads once is not timed
+    import openai  # noqa: F401
 
     embedded_encoder().encode(["one text"])
     base = _peak()
@@ -119,7 +123,7 @@ def _model(role: str, loaded: Loaded, base_url: str, lanes: int, store: CallStor
     endpoint = Endpoint(model="scripted", base_url=base_url, context_window=131_072, concurrency=lanes)
     return RetryingModel(
         StoredModel(
-            EndpointModel(role, endpoint, max_concurrency=lanes),
+            EndpointModel(role, endpoint),
             store,
             "record",
             role=role,

@@ -1,5 +1,6 @@
 # Sourced by run_all.sh and run_tests.sh: makes .venv and installs this package into it, only when something is missing.
 # ensure_venv EXTRAS   with EXTRAS "" (what the main job needs) or "[dev]" (what the tests need as well)
+# All versions are those of requirements.lock (scripts/lock.sh).
 
 # Nothing is compiled at install (see below), so what is imported has to stay compiled, whatever the caller's setting.
 unset PYTHONDONTWRITEBYTECODE
@@ -15,7 +16,7 @@ ensure_venv() {
 }
 
 # Another list of packages is another install: an editable one finds those that were there.
-stamp() { echo ".venv/beamlib-$({ cat pyproject.toml scripts/venv.sh && ls packages; } | cksum | cut -d' ' -f1)"; }
+stamp() { echo ".venv/beamlib-$({ cat pyproject.toml requirements.lock scripts/venv.sh && ls packages; } | cksum | cut -d' ' -f1)"; }
 
 # The tests' set holds everything of the main job's, so either stamp will do for the main job.
 venv_is_ready() { [ -e "$(stamp)-dev" ] || { [ -z "$1" ] && [ -e "$(stamp)-main" ]; }; }
@@ -47,7 +48,8 @@ make_venv() {
     fi
     # --no-compile: modules are compiled as they are first imported, which spares most of them and half the time.
     echo "Installing beamlib$extras and its dependencies into .venv (about a minute)"
-    .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable ".$extras" 2>&1 |
+    .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint requirements.lock \
+        --editable ".$extras" 2>&1 |
         { grep -v "is ignored: it is neither a file nor a directory" || true; }
     touch "$(stamp)-$([ -n "$extras" ] && echo dev || echo main)"
 }

@@ -14,8 +14,8 @@ from hypothesis import settings
 from beam_run.plugins import register_packages
 
 # The machines that run this are shared: how long an example takes says nothing about it.
-settings.register_profile("shared", deadline=None)
-settings.load_profile("shared")
+settings.register_profile("sweep", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=30)
 
 # A job in the background of a script begins with Ctrl-C ignored, one under nohup with SIGHUP. Processes that tests
 # begin would inherit that.
@@ -25,13 +25,21 @@ for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--slow`, `--vllm` and `--adapters`, which `run_tests.sh` passes on."""
+    """Add the options that `run_tests.sh` passes on."""
     parser.addoption("--slow", action="store_true", help="also run the slow tests, as CI does")
+    parser.addoption("--local", action="store_true", help="also run the tests against a real llama.cpp server")
     parser.addoption("--vllm", action="store_true", help="also run the tests against a real vLLM server")
+    parser.addoption("--nemesis-seed", type=int, default=1, help="what disturbs the runs of tests/nemesis, and when")
+    parser.addoption("--nemesis-seconds", type=float, default=60.0, help="how long each test of tests/nemesis may take")
     parser.addoption("--adapters", action="store_true", help="memory systems of others must be there: no test skips")
 
 
-pytest_plugins = ["commands", "fixtures_release", "fixtures_workers"]
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw 30 examples of a property, and with `--slow` hypothesis' usual 100, where a test does not say how many."""
+    settings.load_profile("sweep" if config.option.slow else "quick")
+
+
+pytest_plugins = ["commands", "fixtures_release", "fixtures_shared", "fixtures_workers"]
 
 register_packages()
 
@@ -39,6 +47,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 LONG = (
+    "test_nemesis.py",
     "test_command_line.py",
     "test_publish.py",
     "test_model_runs.py",

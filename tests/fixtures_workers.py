@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -65,17 +65,24 @@ class Here(Executor):
         return future
 
 
+@contextmanager
+def no_workers() -> Iterator[None]:
+    """Make evaluations and estimates in the process of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(POOL, lambda _: nullcontext(Here()))
+        patch.setattr(ESTIMATES, lambda _: nullcontext(Here()))
+        yield
+
+
 @pytest.fixture
-def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluations and estimates are made by the process of the tests."""
-    monkeypatch.setattr(POOL, lambda _: nullcontext(Here()))
-    monkeypatch.setattr(ESTIMATES, lambda _: nullcontext(Here()))
+def in_this_process() -> Iterator[None]:
+    """Evaluations and estimates of a test are made by the process of the tests."""
+    with no_workers():
+        yield
 
 
 @pytest.fixture(scope="module")
 def file_in_this_process() -> Iterator[None]:
     """The same for a whole file of tests and its fixtures."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(POOL, lambda _: nullcontext(Here()))
-        patch.setattr(ESTIMATES, lambda _: nullcontext(Here()))
+    with no_workers():
         yield

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from scripted_server import ScriptedServer
+from scripted_server import ScriptedServer, exam_verdict
 
 
 def steady_reply(body: dict[str, Any]) -> str:
@@ -27,6 +27,8 @@ def steady_reply(body: dict[str, Any]) -> str:
         question = text.partition("\n\n")[0]  # a complaint follows after a blank line
         dialogue = "\n".join(str(message["content"]) for message in body["messages"][:-1])
         return f"About {' '.join(question.split()[:8])}: {_number(dialogue + question)}."
+    if "criterion" in tags and (verdict := exam_verdict(text)):
+        return verdict
     if "criterion" in tags:
         score = (0, 0.5, 1)[_number(tags["criterion"] + tags["answer"]) % 3]
         return json.dumps({"score": score, "reason": "scripted"})

@@ -13,7 +13,7 @@ from beamlib.commands.estimate import estimate_path, read_estimate
 from beamlib.evaluate.beam_records import FROM_ARCHIVE
 from beamlib.files import read_json, write_json
 from beamlib.llm.call_store import stated_costs
-from beamlib.llm.model import Basis
+from beamlib.llm.exchange import Basis
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 from beamlib.run import Run

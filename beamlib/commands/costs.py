@@ -13,10 +13,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from beamlib.confirmation import cost_in_words
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.stored_model import CallStore, Totals
 from beamlib.run import Run
-from beamlib.text import cost_in_words, count, money
+from beamlib.text import count, money
 
 _Stage = Literal["memory reading", "answering", "judging"]
 COST_STAGES: tuple[_Stage, ...] = ("memory reading", "answering", "judging")
@@ -75,7 +76,7 @@ class Estimate(BaseModel):
 
     `counter` counted the input tokens. `longest` says, by role, how many tokens the longest pending request has, and
     the endpoint's window. `before` are the costs realised when the calls began, to be subtracted from later ones; None
-    until then.
+    until then. `asked` says which questions are asked, where not all are.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -89,6 +90,7 @@ class Estimate(BaseModel):
     counter: str = ""
     longest: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
+    asked: str = ""
     before: tuple[RealisedRow, ...] | None = None
 
     @property
@@ -135,6 +137,8 @@ class Estimate(BaseModel):
 
     def bases(self) -> Iterator[str]:
         """Yield sentences on how the numbers were computed."""
+        if self.asked:
+            yield f"Questions: {self.asked}."
         if self.longest:
             pending = [row for row in self.rows if row.calls]
             rules = "; ".join(f"{row.step} {row.output_tokens / row.calls:,.0f} ({row.basis})" for row in pending)

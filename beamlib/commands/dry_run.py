@@ -18,9 +18,10 @@ from beamlib.files import to_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.embedding_model import EMBED, read_vector, write_vector
 from beamlib.llm.model import Completion, Model, Prompt
-from beamlib.llm.prompts import MESSAGE_TOKENS, PromptFile, Prompts, dialogue_text, dialogue_tokens, prompt_file, render
+from beamlib.llm.prompts import PromptFile, Prompts, prompt_file, render
 from beamlib.llm.retrying import MEME_JUDGES
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
+from beamlib.memory.full_context import MESSAGE_TOKENS, dialogue_text, dialogue_tokens
 from beamlib.plugins import plugins
 from beamlib.retrieval.encoder import embedded_encoder
 from beamlib.text import WORDS, TokenCounter

@@ -8,7 +8,7 @@ per chunk of the notes. Tests compare the number of calls with those of a real r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableSet, Sequence
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beamlib.commands.admission import ask_known
+from beamlib.commands.admission import Candidates, count_admission
 from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
 from beamlib.commands.dry_run import (
     CallStep,
@@ -28,20 +28,19 @@ from beamlib.commands.dry_run import (
     StepCalls,
     output_basis,
 )
-from beamlib.data.conversations import Conversation
+from beamlib.data.conversations import Conversation, slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import model_roles
 from beamlib.evaluate.records import Answer
+from beamlib.evaluate.roster import OUTSIDE, roster_of
 from beamlib.evaluate.run import plan_run
 from beamlib.evaluate.runner import Rehearsal, rehearsals
 from beamlib.evaluate.task import TaskPlan
 from beamlib.files import read_json, write_json
-from beamlib.llm.admission import ADMISSION
-from beamlib.llm.client import RERANK, EndpointModel, ForwardingModel, forwarded_step
+from beamlib.llm.client import EndpointModel, ForwardingModel
 from beamlib.llm.embedding_model import EmbeddingModel
-from beamlib.llm.endpoints import EMBEDDING, RERANKER, Embedding, Endpoint
+from beamlib.llm.endpoints import EMBEDDING, RERANK, RERANKER, Embedding, Endpoint, forwarded_step
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore
@@ -62,17 +61,18 @@ def estimate(
     run = Run.of(parameters)
     if not run.models_file:
         return Estimate(size=run.size, backbone="", conversations=0, arms=tuple(arm.name for arm in arms))
-    return estimate_plan(plan_run(run, arms, quiet=quiet), admission=admission, quiet=quiet)
+    return estimate_plan(plan_run(run, arms, quiet=quiet), admitted=set() if admission else None, quiet=quiet)
 
 
-def estimate_plan(plan: TaskPlan, *, admission: bool = False, quiet: bool = False) -> Estimate:
+def estimate_plan(plan: TaskPlan, *, admitted: MutableSet[str] | None = None, quiet: bool = False) -> Estimate:
     """Rehearse what is pending in a plan, of any task, with models that call nobody.
 
     The user's own memory is rehearsed as if it recalled like BM25; calls of its own code are not included. Calls of an
     adapter are counted by a rule (`count_adapters`).
 
     Args:
-        admission: Whether the roles that are called answer known questions first.
+        admitted: The keys of known questions that an estimate before this one counts; these join them. None if the
+            roles that are called answer no known questions first.
     """
     task, run = plan.task, plan.run
     label = task.name or run.size
@@ -92,11 +92,9 @@ def estimate_plan(plan: TaskPlan, *, admission: bool = False, quiet: bool = Fals
     for part, own in _rehearsed([(rehearsal, expected) for rehearsal in pending], run, label, quiet=quiet):
         tally.merge(part)
         alike += own
-    if admission and (longest := _longest(tally)):
-        with rehearsed_roster(run, ADMISSION, expected) as (roster, own_tally):
-            for _ in ask_known(roster, run, longest):
-                pass
-        tally.merge(own_tally)
+    if admitted is not None and (longest := longest_requests(tally)):
+        known = set[str]() if run.calls == "refresh" else admitted
+        tally.merge(count_admission(Candidates.of_run(run, longest, suite=task.name), known, run.counter))
     questions = sum(len(asked.probes) for asked in asking if isinstance(asked, Questions))
     return build_estimate(
         run,
@@ -110,11 +108,11 @@ def estimate_plan(plan: TaskPlan, *, admission: bool = False, quiet: bool = Fals
     )
 
 
-def _longest(tally: CallTally) -> dict[str, int]:
-    """Return the tokens of the longest pending request of every role that writes."""
+def longest_requests(tally: CallTally) -> dict[str, int]:
+    """Return the tokens of the longest pending request of every role that is called."""
     longest: dict[str, int] = {}
     for (role, _), calls in tally.items():
-        if calls.pending and role != EMBEDDING:
+        if calls.pending:
             longest[role] = max(longest.get(role, 0), calls.longest[0])
     return longest
 
@@ -187,13 +185,12 @@ def rehearsed_roster(
             )
             for role, endpoint in roles.items()
         }
-        encoder: Model | None = None
         if isinstance(embedding := roles.get(EMBEDDING), Embedding):
-            encoder = EstimatingEmbedding(EmbeddingModel(EMBEDDING, embedding), rehearsal)
-        outside: dict[str, Model] = {}
+            models[EMBEDDING] = EstimatingEmbedding(EmbeddingModel(EMBEDDING, embedding), rehearsal)
         if RERANKER in roles:
-            outside[RERANK] = EstimatingReranker(ForwardingModel(RERANKER, roles[RERANKER], RERANK), rehearsal)
-        yield model_roles(models, outside, encoder), rehearsal.tally
+            reranker = ForwardingModel(RERANKER, roles[RERANKER], RERANK)
+            models[f"{OUTSIDE}{RERANK}"] = EstimatingReranker(reranker, rehearsal)
+        yield roster_of(models), rehearsal.tally
 
 
 def call_rule(arm: Arm) -> CallRule | None:
@@ -262,6 +259,7 @@ def build_estimate(
         arms=arms,
         rows=tuple(sorted(rows, key=lambda row: row.order)),
         counter=run.context.token_counter,
+        asked="" if suite else slice_in_words(run.chat.per_ability),
         longest={role: f"{tokens:,} of {roles[role].context_window:,}" for role, (tokens, _) in longest.items()},
         warnings=(
             *(warning for role, request in longest.items() if (warning := _too_long(role, roles[role], *request))),

@@ -6,20 +6,23 @@ which is not a language model. `beamlib.scoring.measured` holds the records and 
 
 from __future__ import annotations
 
+import lzma
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+from beamlib.commands.own_vectors import OwnVectors
 from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import PAPER_TREATMENT, Loaded, load, readable
 from beamlib.data.sources import Source, find_conversations
 from beamlib.evaluate.records import left_out_line
-from beamlib.files import sha256_of_file
+from beamlib.files import sha256_of_file, to_json, write_bytes
 from beamlib.llm.model import ModelError
 from beamlib.memory.budget import fit_pairs, passage_tokens
 from beamlib.memory.light import Light, LightSettings
@@ -28,17 +31,18 @@ from beamlib.memory.rag import Rag
 from beamlib.plugins import plugins
 from beamlib.processes import process_pool
 from beamlib.retrieval import RETRIEVERS as KNOWN_RETRIEVERS
-from beamlib.scoring.average_recall import average_recall
+from beamlib.retrieval import Encoders
+from beamlib.scoring.average_recall import average_recall, check_choices
 from beamlib.scoring.measured import (
     ARMS,
     MOST_PAIRS,
     RETRIEVERS,
     ROOMS,
+    FileHeader,
     MeasuredQuestion,
     Measurement,
     Notes,
     check_budgets,
-    check_choices,
 )
 from beamlib.text import count_tokens
 
@@ -60,29 +64,42 @@ def measure(
     treatment: Treatment = PAPER_TREATMENT,
     retrievers: Sequence[str] = RETRIEVERS,
     memories: Sequence[str] = ("rag", "light"),
+    own: OwnVectors | None = None,
 ) -> Measurement:
-    """Measure memories on every question of a conversation, for all retrieval budgets to `MOST_PAIRS`."""
-    loaded = load(source, treatment)
+    """Measure memories on every question of a conversation, for all retrieval budgets to `MOST_PAIRS`.
+
+    Args:
+        own: The encoder of `dense` and `hybrid`; by default the shipped table.
+    """
+    with own.open(source.id) if own else nullcontext(Encoders()) as encoders:
+        return _measure(load(source, treatment), retrievers, memories, encoders)
+
+
+def _measure(loaded: Loaded, retrievers: Sequence[str], memories: Sequence[str], encoders: Encoders) -> Measurement:
+    questions = [probe.question for probe in loaded.probes]
     conversation = loaded.conversation
     position = {pair.user.id: number for number, pair in enumerate(conversation.pairs)}
     seconds: dict[str, tuple[float, float]] = {}
     ranks: dict[str, list[list[int]]] = {}
     for retriever in retrievers if "rag" in memories else ():
-        rag = Rag(retriever=retriever)
+        rag = Rag(retriever=retriever, encoder=encoders.dense, embedding=encoders.endpoint)
         _, reading = _timed(partial(rag.ingest, conversation))
+        rag.expect(questions)
         ranks[f"rag {retriever}"], searching = _ranks(rag.search, loaded, position)
         seconds[f"rag {retriever}"] = (reading, searching)
     filtered: Sequence[RetrievedContext | ModelError] = [_EMPTY] * len(loaded.probes)
     unfiltered = newest = _EMPTY
     if "light" in memories:
-        light = Light(plugins().model(), LightSettings(retriever=retrievers[0]))
+        settings = partial(LightSettings, encoder=encoders.dense)
+        light = Light(plugins().model(), settings(retriever=retrievers[0]), embedding=encoders.endpoint)
         _, reading = _timed(partial(light.ingest, conversation))
         for retriever in retrievers:
-            variant = light.variant(LightSettings(retriever=retriever))
+            variant = light.variant(settings(retriever=retriever))
+            variant.expect(questions)
             ranks[f"light {retriever}"], searching = _ranks(variant.retrieved, loaded, position)
             seconds[f"light {retriever}"] = (reading, searching)
-        without = partial(LightSettings, retriever=retrievers[0], use_retrieval=False)
-        filtered = light.variant(without(use_working=False)).recall_all([probe.question for probe in loaded.probes])
+        without = partial(settings, retriever=retrievers[0], use_retrieval=False)
+        filtered = light.variant(without(use_working=False)).recall_all(questions)
         unfiltered = light.variant(without(use_working=False, use_filter=False)).recall("")
         newest = light.variant(without(use_scratchpad=False)).recall("")
     return Measurement(
@@ -118,12 +135,14 @@ def evidence_rows(
     workers: int = 2,
     quiet: bool = False,
     skip_broken: bool = False,
+    own: OwnVectors | None = None,
 ) -> list[dict[str, Any]]:
     """Measure the conversations in `folder` and return `average_recall`.
 
     Args:
         workers: Processes; they change only the time.
         skip_broken: Leave out conversations that cannot be read and name them on standard error.
+        own: The encoder of `dense` and `hybrid`; by default the shipped table.
     """
     check_choices("arm", arms, ARMS)
     check_choices("retriever", retrievers, KNOWN_RETRIEVERS)
@@ -135,7 +154,7 @@ def evidence_rows(
         if left_out:
             print(left_out_line(left_out), file=sys.stderr)
     memories = list(dict.fromkeys(arm.partition(" ")[0] for arm in arms))
-    measured = measure_all(sources, treatment, retrievers, memories, workers=workers, quiet=quiet)
+    measured = measure_all(sources, treatment, retrievers, memories, workers=workers, quiet=quiet, own=own)
     return average_recall(measured, arms, retrievers, ks)
 
 
@@ -147,9 +166,11 @@ def measure_all(
     *,
     workers: int = 2,
     quiet: bool = False,
+    own: OwnVectors | None = None,
 ) -> Iterator[Measurement]:
-    """Measure conversations in order; `workers` processes change only the time."""
-    work = partial(measure, treatment=treatment, retrievers=retrievers, memories=memories)
+    """Measure conversations in order; `workers` processes change only the time, and one's `own` encoder takes one."""
+    work = partial(measure, treatment=treatment, retrievers=retrievers, memories=memories, own=own)
+    workers = 1 if own else workers
     bar = partial(tqdm, total=len(sources), desc="measure", unit="conv", disable=quiet or None)
     if min(workers, len(sources)) < 2:
         yield from bar(map(work, sources))
@@ -207,3 +228,9 @@ def differences(stated: Measurement, measured: Measurement) -> list[str]:
         if names:
             lines.append(f"{ours.id}: {', '.join(names)} differ")
     return lines
+
+
+def write_measurements(path: Path, header: FileHeader, measurements: Iterable[Measurement]) -> Path:
+    """Write measurements as JSON lines in xz, the header first."""
+    lines = "".join(f"{to_json(record.model_dump(mode='json'))}\n" for record in (header, *measurements))
+    return write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from beamlib.errors import UserError
+from beamlib.memory.declared import named_memories
+from beamlib.memory.outside import EXAMPLE, OWN_MEMORY, PROCESS, label_of, listed_memories, program_of, with_label
 
 MemoryTimeout = Annotated[
     int | None,
@@ -20,6 +23,12 @@ MemoryTimeout = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 SkipBroken = Annotated[
     bool, typer.Option("--skip-broken", help="Leave out conversations that cannot be read; they are named and counted.")
+]
+PerAbility = Annotated[
+    int,
+    typer.Option(
+        "--per-ability", min=0, help="Ask this many questions of each ability and conversation, by hash; 0 for all."
+    ),
 ]
 Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
 Models = Annotated[Path | None, typer.Option("--models", help="Models file, for example params/models.yaml.")]
@@ -53,6 +62,9 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, 
 
 NoAdmission = Annotated[
     bool, typer.Option("--no-admission", help="Ask the models no known questions before the run (docs/running.md).")
+]
+JudgeAnyway = Annotated[
+    bool, typer.Option("--judge-anyway", help="Let a judge judge that fails its exam of thirty known nuggets.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Confirm the estimated cost.")]
 
@@ -227,3 +239,24 @@ def check_run_name(name: str) -> None:
     """Raise `UserError` unless `name` can be a folder under runs/."""
     if not name or Path(name).name != name or name.startswith(".") or not name.isprintable():
         raise UserError(f"--name: {name!r} must be a plain folder name such as 'default'.")
+
+
+def absolute_target(memory: str) -> str:
+    """Make the paths in a value absolute: the file of a class, or all words of a command that name files."""
+    names = [name.strip() for name in memory.split(",")]
+    if {"", *named_memories()}.issuperset(names):
+        return ",".join(dict.fromkeys(filter(None, names)))
+    if not re.fullmatch(OWN_MEMORY, memory) and memory.startswith(PROCESS):
+        raise UserError(f"--memory: {memory!r:.200} is not of the form process:NAME:COMMAND, for example {EXAMPLE}.")
+    if not memory.startswith(PROCESS):
+        file = Path(memory.rpartition(":")[0])
+        target = memory if file.is_file() else listed_memories(memory)[0]  # a path may have an = of its own
+        return with_label(str(Path(target).absolute()), label_of(memory) if target != memory else None)
+    name, words = program_of(memory)
+    words = [str(Path(word).absolute()) if Path(word).is_file() else word for word in words]
+    return f"{PROCESS}{name}:{shlex.join(words)}"
+
+
+def spread_k(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that options give, with a K that they give for systems of others, too."""
+    return {"adapter_k": settings["k"], **settings} if "k" in settings else dict(settings)

@@ -11,8 +11,10 @@ import typer
 
 from beamlib.commands.options import (
     Json,
+    JudgeAnyway,
     MemoryTimeout,
     ModelOptions,
+    NoAdmission,
     check_run_name,
     listed,
     named_settings,
@@ -28,6 +30,8 @@ RunName = Annotated[str, typer.Option("--name", help="Name of the run folder und
 VariantOption = Annotated[str, typer.Option("--variant", help="Which of several sets of units in a folder.")]
 Answerer = Annotated[str, typer.Option("--backbone", help="Whose answers, of several readers.")]
 _OF_RUN = ("base_url", "model", "key_variable", "context_window", "memory", "memory_timeout", "conversations")
+
+_OF_CALLS = ("calls", "max_cost", "yes", "no_admission", "judge_anyway")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,8 @@ class TaskArguments(ModelOptions):
     conversations: Annotated[
         int, typer.Option("--conversations", "--episodes", min=0, help="At most so many of each kind; 0 for all.")
     ] = 0
+    no_admission: NoAdmission = False
+    judge_anyway: JudgeAnyway = False
     as_json: Json = False
 
     def parse(self, place: Path) -> TaskOptions:
@@ -63,6 +69,7 @@ class TaskArguments(ModelOptions):
             self.data, ROOT / "runs" / self.name, self.variant, listed(self.arms), self.endpoints.path(place),
             self.backbone, self.calls, self.memory, self.prompts, self.conversations,
             named_settings(self.settings) | timeout, yes=self.yes, keep_models=bool(self.base_url),
+            admission=not self.no_admission, judge_anyway=self.judge_anyway,
         )  # fmt: skip
 
 
@@ -106,7 +113,7 @@ def task_group(
             print_tables(given, judge=True)
 
     @group.command("report", help="Print the tables of a run that is scored; nothing is called.")
-    @options_from(TaskArguments, (*_OF_RUN, "calls", "max_cost", "yes"), data=data, backbone=Answerer)
+    @options_from(TaskArguments, (*_OF_RUN, *_OF_CALLS), data=data, backbone=Answerer)
     def report(given: TaskArguments) -> None:
         print_tables(replace(given, calls="replay"), judge=False)
 

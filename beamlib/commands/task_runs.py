@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from beamlib.commands.admission import admit_and_tune
 from beamlib.commands.estimate import estimate_plan
+from beamlib.commands.options import absolute_target, spread_k
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys
@@ -20,7 +23,7 @@ from beamlib.evaluate.task import Task, TaskPlan, arm_name, runs_outside
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import Mode
-from beamlib.memory.outside import Own, absolute_target, listed_memories, spread_k
+from beamlib.memory.outside import Own, listed_memories
 from beamlib.params import FIELDS, load_parameters
 from beamlib.places import PARAMS
 from beamlib.plugins import plugins
@@ -64,6 +67,8 @@ class TaskOptions:
     yes: bool = False
     quiet: bool = False
     keep_models: bool = False
+    admission: bool = False
+    judge_anyway: bool = False
 
 
 Options = TypeVar("Options", bound=TaskOptions)
@@ -89,7 +94,7 @@ def run_command(task: Task, options: TaskOptions) -> TaskPlan:
     run = run_of(task, options)
     arms = parse_arms(task, options, run)
     plan = plan_task(task, run, arms, judged=False, quiet=options.quiet)
-    options, run = _with_confirmation(options, plan)
+    options, run, admission = _with_confirmation(options, plan)
     plan = replace(plan, run=run)
     names = ", ".join(map(arm_name, arms))
     known = count(plan.known or len(plan.units), task.unit_name)
@@ -97,6 +102,7 @@ def run_command(task: Task, options: TaskOptions) -> TaskPlan:
     print(f"{task.title}: {len(plan.units)} of {known}; reader: {reader}; arms: {names}")
     started = time.monotonic()
     with guard_run(options.folder, run.models_file, calls=run.calls):
+        plan = replace(plan, run=admission(run))
         run_task(plan, command=task_recording_command(task, "run", options), quiet=options.quiet)
         task.finish(plan)
     for arm in plan.arms:
@@ -118,9 +124,9 @@ def score_command(task: Task, options: TaskOptions, *, judge: bool = True) -> li
     if plan.judging and not judge:
         command = task_recording_command(task, "score", options)
         raise UserError(f"{plan.folder}: not every answer is judged yet; run: {command}")
-    options, run = _with_confirmation(options, plan)
-    plan = replace(plan, run=run)
+    options, run, admission = _with_confirmation(options, plan)
     with guard_run(options.folder, run.models_file, calls=run.calls):
+        plan = replace(plan, run=admission(run))
         run_task(plan, command=task_recording_command(task, "score", options), quiet=options.quiet)
     tables = task.tables(plan)
     for name, table in tables.items():
@@ -185,19 +191,31 @@ def task_recording_command(task: Task, verb: str, options: TaskOptions) -> str:
     return shell_command(f"beamlib {task.name} {verb}", given, options.settings, ["--calls", "record", "--yes"])
 
 
-def _with_confirmation(options: Options, plan: TaskPlan) -> tuple[Options, Run]:
-    """Show the cost and ask for confirmation where models would be called; then keep the models file."""
+def _with_confirmation(options: Options, plan: TaskPlan) -> tuple[Options, Run, Callable[[Run], Run]]:
+    """Show the cost and ask for confirmation where models would be called; then keep the models file.
+
+    Returns:
+        Options and run with what was confirmed, and the admission, which returns the run as it was measured.
+    """
     run = plan.run
+
+    def admission(confirmed: Run) -> Run:
+        return confirmed
+
     if run.models_file and options.calls != "replay":
-        estimated = estimate_plan(plan, quiet=options.quiet)
+        estimated = estimate_plan(plan, admitted=set() if options.admission else None, quiet=options.quiet)
         roles = {row.role for row in estimated.rows if row.calls}
         priced: dict[str, Priced] = {"": estimated}
         yes = confirm_calls(priced, lambda: ensure_keys(run, roles), run.confirm_cost)
         run = run.model_copy(update={"confirm_cost": yes})
+        if options.admission and estimated.pending:
+            admission = partial(
+                admit_and_tune, estimate=estimated, suite=plan.task.name, judge_anyway=options.judge_anyway
+            )
     if options.keep_models and run.models_file:
         options = replace(options, models=str(run.models_file.save(options.folder)))
         run = run.moved(models=options.models)
-    return options, run
+    return options, run, admission
 
 
 def _outcome_line(plan: TaskPlan, arm: str) -> str:

@@ -79,21 +79,17 @@ class ChatParser:
             self._turn(turn, number, place == 1, log.at(f"{log.where}, turn {place}"))
             for place, turn in enumerate(turns, start=1)
         ]
-        return Batch(number, tuple(turn for turn in parsed if turn), self._anchor(raw, turns, log), plan)
-
-    def _anchor(self, raw: dict[str, Any], turns: list[Any], log: Log) -> str | None:
-        """Read a batch's time anchor from its first message; the batch's own field is null in all released data."""
-        own = raw.get("time_anchor")
-        first = turns[0][0].get("time_anchor") if turns and turns[0] else None
-        if first is not None and own is not None and first != own:
-            log.note("time_anchor_differs", f"{show(own)} on the batch, {show(first)} on its first message; used")
-        anchor = first if first is not None else own
+        # The time anchor is on the first message; the batch's own field is null in all released data.
+        on_batch, on_message = raw.get("time_anchor"), turns[0][0].get("time_anchor") if turns and turns[0] else None
+        anchor = on_batch if on_message is None else on_message
+        if on_batch is not None and anchor != on_batch:
+            log.note("time_anchor_differs", f"{show(on_batch)} on the batch, {show(anchor)} on its first message; used")
         if anchor is None:
             log.note("time_anchor_missing", "no time anchor on the first message")
         elif not is_a(anchor, str) or not _ANCHOR.fullmatch(anchor):
             log.note("time_anchor_unreadable", f"{show(anchor)} is not like 'March-15-2024'; left out")
-            return None
-        return anchor
+            anchor = None
+        return Batch(number, tuple(turn for turn in parsed if turn), anchor, plan)
 
     def _turn(self, raw: Any, batch: int, starts_batch: bool, log: Log) -> Turn | None:
         if raw is None or raw == []:
@@ -119,7 +115,17 @@ class ChatParser:
         message_id = self._id(need(raw, "id", int, log), log)
         content = check_data_text(need(raw, "content", str, log), "content", log)
         kind = self._kind(raw, role, position, log)
-        self._note_oddities(raw, content, message_id, role, position, log)
+        for key in raw:
+            if key not in _KEYS[role] and not (key in _OPTIONAL and raw[key] is None):
+                log.note("unknown_field", f"`{show(key)}` is not a field of a message of the {role}; ignored")
+        if position and raw.get("index") is not None:
+            log.note("unknown_field", "`index` on a message that is no main question; ignored")
+        if len(content) >= DEGENERATE:
+            log.note("degenerate_length", f"message {message_id} has {len(content)} characters; kept whole")
+        if not content.strip():
+            log.note("empty_content", f"message {message_id} says nothing; kept")
+        if (first := self._first_with.setdefault(content, message_id)) != message_id:
+            log.note("duplicate_content", f"message {message_id} repeats message {first} exactly; both kept")
         if kind == "main_question" or (kind is None and not position):
             text, marker = self._main_question(raw.get("index"), content, batch, log)
             return Message(message_id, role, text, kind, marker)
@@ -148,22 +154,6 @@ class ChatParser:
             log.note("question_type_differs", f"{show(value)}, but a turn begins with its one main_question")
         return kind
 
-    def _note_oddities(
-        self, raw: dict[str, Any], content: str, message_id: int, role: Role, position: int, log: Log
-    ) -> None:
-        for key in raw:
-            if key not in _KEYS[role] and not (key in _OPTIONAL and raw[key] is None):
-                log.note("unknown_field", f"`{show(key)}` is not a field of a message of the {role}; ignored")
-        if position and raw.get("index") is not None:
-            log.note("unknown_field", "`index` on a message that is no main question; ignored")
-        if len(content) >= DEGENERATE:
-            log.note("degenerate_length", f"message {message_id} has {len(content)} characters; kept whole")
-        if not content.strip():
-            log.note("empty_content", f"message {message_id} says nothing; kept")
-        first = self._first_with.setdefault(content, message_id)
-        if first != message_id:
-            log.note("duplicate_content", f"message {message_id} repeats message {first} exactly; both kept")
-
     def _main_question(self, index: Any, content: str, batch: int, log: Log) -> tuple[str, Marker | None]:
         text, marker = split_marker(content)
         if marker is None:
@@ -173,7 +163,11 @@ class ChatParser:
             return self._strip_stray(content, log), marker
         if marker.batch != batch:
             log.note("marker_batch_differs", f"the marker names batch {marker.batch} in batch {batch}")
-        _note_index(index, marker, log)
+        # `index` repeats the marker; released data may say `i,` in the text and `i,N/A` in it.
+        _, copy = split_marker(f"{ARROW} {index}") if is_a(index, str) else ("", None)
+        if copy is None or (copy.batch, copy.bullets) != (marker.batch, marker.bullets):
+            bullets = ",".join(map(str, marker.bullets)) or "N/A"
+            log.note("index_differs", f"`index` is {show(index)}, the marker {marker.batch},{bullets}; marker used")
         text, surplus = strip_stray(text)
         if surplus:
             log.note("marker_repeated", f"the main question has {surplus + 1} index markers; the last counts")
@@ -195,11 +189,3 @@ class ChatParser:
             return content
         self.removed[STRAY] += count
         return text
-
-
-def _note_index(index: Any, marker: Marker, log: Log) -> None:
-    """Compare `index` with the marker that it repeats; released data may say `i,` in the text and `i,N/A` in it."""
-    _, copy = split_marker(f"{ARROW} {index}") if is_a(index, str) else ("", None)
-    if copy is None or (copy.batch, copy.bullets) != (marker.batch, marker.bullets):
-        bullets = ",".join(map(str, marker.bullets)) or "N/A"
-        log.note("index_differs", f"`index` is {show(index)}, the marker {marker.batch},{bullets}; marker used")

@@ -158,12 +158,8 @@ class Conversation:
     @cached_property
     def sessions(self) -> dict[int, int]:
         """The number of each pair's batch, from 0 over all plans, by the id of its user message."""
-        return {
-            pair.user.id: number
-            for number, batch in enumerate(self.batches)
-            for turn in batch.turns
-            for pair in turn.pairs
-        }
+        numbered = ((number, turn) for number, batch in enumerate(self.batches) for turn in batch.turns)
+        return {pair.user.id: number for number, turn in numbered for pair in turn.pairs}
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
@@ -196,8 +192,15 @@ class Treatment:
         errata: `none` ignores `errata.json`, `flag` lists the probes that it names, `drop` also removes those whose
             defect spoils the score beyond doubt, `strict` also those that are only doubted. `correct` gives those of
             `drop` a corrected rubric where the chat determines one, and removes the rest.
+        per_ability: How many questions of each ability are asked, chosen by hash; 0 for all.
     """
 
     chat_variant: ChatVariant = "truncated"
     strip_markers: bool = True
     errata: ErrataMode = "flag"
+    per_ability: int = 0
+
+
+def slice_in_words(per_ability: int) -> str:
+    """Say which questions are asked by the setting `per_ability`; empty for all."""
+    return f"{per_ability} of each ability and conversation, chosen by hash" if per_ability else ""

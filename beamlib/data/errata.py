@@ -95,10 +95,8 @@ class Reading(BaseModel):
         """Say what leaving out defective questions of this tier is worth."""
         if self.chats:
             return f"Errata: {self.chats} of {self.of_chats} chats of {self.tier} were read whole, with every question."
-        return (
-            f"Errata: no chat of {self.tier} was read whole, only questions that a check pointed at, so more may be "
-            "defective."
-        )
+        only = f"no chat of {self.tier} was read whole, only questions that a check pointed at"
+        return f"Errata: {only}, so more may be defective."
 
 
 class Errata(BaseModel):
@@ -113,7 +111,6 @@ class Errata(BaseModel):
 
 @cache
 def load_errata(path: Path = ERRATA_FILE) -> Errata:
-    """Load the errata list."""
     try:
         return Errata.model_validate_json(read_text(path))
     except ValidationError as error:

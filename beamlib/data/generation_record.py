@@ -29,13 +29,13 @@ class GenerationRecord:
             return cls(folder, part, dict(order))
         value = read_json(path)
         try:
-            held = value["order"]
+            recorded = value["order"]
             rows = {row[name]: {**row, "sha256": str(row["sha256"])} for row in value[part]}
-            differs = [one for one in sorted({*order, *held}) if order.get(one) != held.get(one)]
+            differs = [key for key in sorted({*order, *recorded}) if order.get(key) != recorded.get(key)]
         except (KeyError, TypeError, ValueError):
             raise UserError(f"{path}: not the record of a generation; choose another folder, or delete it.") from None
         if differs:
-            was, now_is = (f"{values.get(differs[0])!r:.80}" for values in (held, order))
+            was, now_is = (f"{values.get(differs[0])!r:.80}" for values in (recorded, order))
             raise UserError(
                 f"{path}: the folder holds another order ({differs[0]} is {was} there and {now_is} now); choose "
                 "another folder, or delete this one."
@@ -57,6 +57,5 @@ class GenerationRecord:
         self.write()
 
     def write(self) -> None:
-        """Write the record, atomically."""
-        rows = [self.rows[name] for name in sorted(self.rows, key=lambda one: (isinstance(one, str), one))]
+        rows = [self.rows[name] for name in sorted(self.rows, key=lambda key: (isinstance(key, str), key))]
         write_json(self.folder / RECORD, {"order": self.order, self.part: rows})

@@ -6,7 +6,8 @@ This module reaches gold: memories, retrieval, models and generation must not im
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from beamlib.data.chat import ChatParser
@@ -28,7 +29,7 @@ class Loaded:
     """A conversation under one treatment, with its questions.
 
     Attributes:
-        probes: In file order, without those that the treatment's `errata` leaves out.
+        probes: In file order, without those that the treatment's `errata` or `per_ability` leaves out.
         gold: By probe id. Under `errata: correct` with the corrected rubrics.
         anomalies: Everything odd that was handled.
         flagged: Probes that `errata.json` names; empty under `errata: none`.
@@ -84,10 +85,31 @@ def load(source: Source, treatment: Treatment = PAPER_TREATMENT) -> Loaded:
         spoilt |= doubted_probes(probes)
     if spoilt:
         probes = tuple(probe for probe in probes if probe.id not in spoilt)
-        gold = {probe.id: gold[probe.id] for probe in probes}
+    if treatment.per_ability:
+        probes = balanced_slice(probes, gold, treatment.per_ability)
+    gold = {probe.id: gold[probe.id] for probe in probes}
     if treatment.errata == "correct":
         gold |= {name: replace(gold[name], rubric=rubric) for name, rubric in corrected_rubrics(probes).items()}
     return Loaded(conversation, probes, gold, parts.anomalies(), flagged, source, parts.files())
+
+
+def balanced_slice(probes: Sequence[Probe], gold: Mapping[str, Gold], most: int) -> tuple[Probe, ...]:
+    """Choose at most `most` questions of each ability, in their order; a larger slice holds the smaller ones.
+
+    They are chosen by a hash of their text, so the choice knows neither the place of a question nor any answer.
+    """
+
+    def rank(probe: Probe) -> tuple[str, str]:
+        return sha256(to_json([probe.conversation_id, probe.question])), probe.id
+
+    chosen = Counter[str]()
+    kept = set()
+    for probe in sorted(probes, key=rank):
+        ability = gold[probe.id].ability
+        if chosen[ability] < most:
+            chosen[ability] += 1
+            kept.add(probe.id)
+    return tuple(probe for probe in probes if probe.id in kept)
 
 
 def load_questions(source: Source) -> tuple[tuple[Probe, ...], dict[str, Gold], tuple[Anomaly, ...]]:
@@ -133,22 +155,17 @@ def readable(
 def content_hash(seed: Seed, batches: tuple[Batch, ...]) -> str:
     """Hash everything a memory can see, in one canonical order."""
     seed_values = [seed.category, seed.title, seed.theme, list(seed.subtopics)]
+
+    def values(message: Message) -> list[object]:
+        marker = message.marker
+        coordinates = [marker.batch, list(marker.bullets), marker.remark, marker.variant] if marker else None
+        return [message.id, message.role, message.kind, message.content, coordinates]
+
     batch_values = [
-        [
-            batch.plan,
-            batch.number,
-            batch.time_anchor,
-            [[_values(message) for message in turn.messages] for turn in batch.turns],
-        ]
+        [batch.plan, batch.number, batch.time_anchor, [list(map(values, turn.messages)) for turn in batch.turns]]
         for batch in batches
     ]
     return sha256(to_json([seed_values, batch_values]))
-
-
-def _values(message: Message) -> list[object]:
-    marker = message.marker
-    coordinates = [marker.batch, list(marker.bullets), marker.remark, marker.variant] if marker else None
-    return [message.id, message.role, message.kind, message.content, coordinates]
 
 
 def _seed(parts: Parts) -> Seed:

@@ -51,36 +51,18 @@ def split_marker(text: str) -> tuple[str, Marker | None]:
     if not markers:
         return text, None
     last = markers[-1]
-    before, number, rest = text[: last.start()].rstrip(), int(last[1]), text[last.end() :]
-    bullets = _BULLETS.match(rest)
-    if bullets is not None:
-        return _with_bullets(before, number, tuple(int(part) for part in bullets[1].split(",")), rest[bullets.end() :])
-    return _without_bullet(before, number, rest)
-
-
-def index_marker(index: object, batch: int) -> Marker | None:
-    """Parse the field `index` of a main question in `batch`: `batch,bullet` or `batch,N/A`; else return None."""
-    content, marker = split_marker(f"{ARROW} {index}") if isinstance(index, str) else ("", None)
-    if content or marker is None or marker.batch != batch or marker.variant not in ("i,j", "i,N/A"):
-        return None
-    return replace(marker, variant=INDEX)
-
-
-def _with_bullets(before: str, batch: int, bullets: tuple[int, ...], rest: str) -> tuple[str, Marker]:
-    """Parse what follows the last number: a remark up to the end of the line, then the user's text."""
-    head, _, tail = rest.partition("\n")
-    content, remark = _append(before, "\n", tail), head.strip()
-    if remark.startswith(")"):
-        label = remark[1:].strip()
-        return content, Marker(batch, bullets, label, "i,j) label" if label else "i,j)")
-    if remark:
-        return content, Marker(batch, bullets, remark, "other")
-    single = "i,j+text" if tail.strip() else "i,j"
-    return content, Marker(batch, bullets, variant=single if len(bullets) == 1 else "i,j,k")
-
-
-def _without_bullet(before: str, batch: int, rest: str) -> tuple[str, Marker]:
-    """Parse what follows the comma if that is no number."""
+    before, batch, rest = text[: last.start()].rstrip(), int(last[1]), text[last.end() :]
+    if listed := _BULLETS.match(rest):  # a remark up to the end of the line, then the user's text
+        bullets = tuple(int(part) for part in listed[1].split(","))
+        head, _, tail = rest[listed.end() :].partition("\n")
+        content, remark = _append(before, "\n", tail), head.strip()
+        if remark.startswith(")"):
+            label = remark[1:].strip()
+            return content, Marker(batch, bullets, label, "i,j) label" if label else "i,j)")
+        if remark:
+            return content, Marker(batch, bullets, remark, "other")
+        single = "i,j+text" if tail.strip() else "i,j"
+        return content, Marker(batch, bullets, variant=single if len(bullets) == 1 else "i,j,k")
     not_applicable = _NOT_APPLICABLE.match(rest)
     label = rest[not_applicable.end() :] if not_applicable else rest
     head, _, tail = label.partition("\n")
@@ -91,6 +73,14 @@ def _without_bullet(before: str, batch: int, rest: str) -> tuple[str, Marker]:
     if not_applicable and head.strip():
         return _append(before, "\n", tail), Marker(batch, (), head.strip(), "i,(remark)")
     return _append(before, " " if head.strip() else "\n", label), Marker(batch, variant="i,label")
+
+
+def index_marker(index: object, batch: int) -> Marker | None:
+    """Parse the field `index` of a main question in `batch`: `batch,bullet` or `batch,N/A`; else return None."""
+    content, marker = split_marker(f"{ARROW} {index}") if isinstance(index, str) else ("", None)
+    if content or marker is None or marker.batch != batch or marker.variant not in ("i,j", "i,N/A"):
+        return None
+    return replace(marker, variant=INDEX)
 
 
 def _append(before: str, gap: str, text: str) -> str:

@@ -61,9 +61,8 @@ def conversation_numbers(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             refuse_lfs_pointer(path, file.read(100))
-        numbers: list[str] = (
-            pq.read_table(path, columns=["conversation_id"], partitioning=None).column("conversation_id").to_pylist()
-        )
+        column = pq.read_table(path, columns=["conversation_id"], partitioning=None).column("conversation_id")
+        numbers = [_as_text(number) for number in column.to_pylist()]
     except (pa.ArrowException, OSError, KeyError, ValueError, OverflowError) as error:
         raise UserError(
             f"{path}: not a readable parquet file with a column `conversation_id` ({_first_line(error)}); "
@@ -76,6 +75,11 @@ def conversation_numbers(path: Path) -> list[str]:
                 f"{parquet_file(path).fix}."
             )
     return numbers
+
+
+def _as_text(number: Any) -> Any:
+    """Return a conversation's number as the text that it was before pandas or a viewer wrote the file back."""
+    return str(int(number)) if type(number) in (int, float) and number == number // 1 else number
 
 
 def read_row(path: Path, row: int, log: Log) -> dict[str, Any]:
@@ -94,7 +98,7 @@ def read_row(path: Path, row: int, log: Log) -> dict[str, Any]:
                     for number, batch in enumerate(batches, start=first):
                         if number == row:
                             values: dict[str, Any] = batch.to_pylist()[0]
-                            return values
+                            return values | {"conversation_id": _as_text(values.get("conversation_id"))}
                 first += rows
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # such as text that is not UTF-8
         log.fail(f"cannot be read ({_first_line(error)})")

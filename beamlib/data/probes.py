@@ -96,7 +96,15 @@ def parse_questions(
             `Gold.extras`.
     """
     expect(value, dict, "an object with the ten abilities", log)
-    _note_abilities(value, log)
+    for key in value:
+        if key not in SHAPES:
+            log.note("unknown_ability", f"{show(key)} is no BEAM ability; what it holds is not asked")
+    for ability in ABILITIES:
+        count = len(value[ability]) if is_a(value.get(ability), list) else 0
+        if count != QUESTIONS_PER_ABILITY:
+            log.at(ability).note("question_count", f"{count} questions instead of {QUESTIONS_PER_ABILITY}")
+    if [key for key in value if key in SHAPES] != [ability for ability in ABILITIES if ability in value]:
+        log.note("ability_order", "abilities are not in alphabetical order, so question numbers differ from usual")
     probes: list[Probe] = []
     gold: dict[str, Gold] = {}
     first_with: dict[str, str] = {}
@@ -115,19 +123,6 @@ def parse_questions(
     if not probes:
         log.fail(f"it holds no question of a BEAM ability ({', '.join(ABILITIES)})")
     return tuple(probes), gold
-
-
-def _note_abilities(value: dict[str, Any], log: Log) -> None:
-    for key in value:
-        if key not in SHAPES:
-            log.note("unknown_ability", f"{show(key)} is no BEAM ability; what it holds is not asked")
-    for ability in ABILITIES:
-        questions: Any = value.get(ability)
-        count = len(questions) if is_a(questions, list) else 0
-        if count != QUESTIONS_PER_ABILITY:
-            log.at(ability).note("question_count", f"{count} questions instead of {QUESTIONS_PER_ABILITY}")
-    if [key for key in value if key in SHAPES] != [ability for ability in ABILITIES if ability in value]:
-        log.note("ability_order", "abilities are not in alphabetical order, so question numbers differ from usual")
 
 
 def _gold(raw: dict[str, Any], ability: Ability, probe: Probe, ids: Container[int], log: Log) -> Gold:

@@ -174,29 +174,24 @@ def assess(readings: Iterable[QuestionReading]) -> tuple[Assessment, ...]:
     by_question: dict[str, list[QuestionReading]] = {}
     for reading in readings:
         by_question.setdefault(reading.question, []).append(reading)
-    return tuple(_assess(own) for own in by_question.values())
-
-
-def _assess(own: Sequence[QuestionReading]) -> Assessment:
-    spoiled = [reading.kind for reading in own if reading.verdict == "spoiled"]
-    doubtful = [reading.kind for reading in own if reading.verdict == "doubtful"]
-    threshold: Threshold | None = None
-    if sum(kind != "several" for kind in spoiled) >= 2 or len(spoiled) >= 3:
-        threshold = "beyond doubt"
-    elif spoiled or len(doubtful) >= 2:
-        threshold = "strict"
-    named = Counter(spoiled or doubtful) if threshold else None
-    return Assessment(
-        question=own[0].question,
-        ability=own[0].ability,
-        question_sha256=own[0].question_sha256,
-        threshold=threshold,
-        kind=named.most_common(1)[0][0] if named else None,
-        counts=any(reading.drawn for reading in own),
-    )
+    assessments = []
+    for first, *others in by_question.values():
+        spoiled = [reading.kind for reading in (first, *others) if reading.verdict == "spoiled"]
+        doubtful = [reading.kind for reading in (first, *others) if reading.verdict == "doubtful"]
+        threshold: Threshold | None = None
+        if sum(kind != "several" for kind in spoiled) >= 2 or len(spoiled) >= 3:
+            threshold = "beyond doubt"
+        elif spoiled or len(doubtful) >= 2:
+            threshold = "strict"
+        kind = Counter(spoiled or doubtful).most_common(1)[0][0] if threshold else None
+        drawn = any(reading.drawn for reading in (first, *others))
+        identity = (first.question, first.ability, first.question_sha256)
+        assessments.append(Assessment(*identity, threshold=threshold, kind=kind, counts=drawn))
+    return tuple(assessments)
 
 
 def doubted_probes(probes: Sequence[Probe]) -> frozenset[str]:
     """Return the ids of the probes that the readings doubt at either threshold."""
-    doubted = {found.question: found.question_sha256 for found in assess(load_readings()) if found.threshold}
+    assessments = assess(load_readings())
+    doubted = {each.question: each.question_sha256 for each in assessments if each.threshold}
     return frozenset(probe.id for probe in probes if doubted.get(probe.id) == sha256(probe.question))

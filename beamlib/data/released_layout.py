@@ -128,8 +128,15 @@ class _ChatReader:
         """Read the plans of a 10M conversation from a combined file if there is one, else from the plans' folders."""
         if self.truncated and self._has(CUT_CHAT):
             return "truncated", combined_plans(*self._read(CUT_CHAT))
-        cutoff = self._cutoff() if self.truncated else None
-        if self.truncated and cutoff is None:
+        cutoff: int | None = None
+        if self.truncated and self._has(CUTOFF):
+            cutoff_log = _log(self.source, CUTOFF)
+            self.chat_logs.append(cutoff_log)
+            text = read_data_text(cutoff_log.data_file.path, cutoff_log).strip()
+            if not re.fullmatch("[1-9]|10", text):
+                cutoff_log.fail(f"expected a whole number from 1 to {PLANS}, not {show(text)}")
+            cutoff = int(text)
+        elif self.truncated:
             self.log.note("truncated_chat_missing", f"neither {CUT_CHAT} nor {CUTOFF} is there; the full chat is used")
         combined = self._has(CHAT)
         available = PLANS if combined else self._leading_plans()
@@ -165,16 +172,6 @@ class _ChatReader:
             note = f"; plan(s) {', '.join(map(str, later))} left out, for their ids would be unknown" if later else ""
             self.log.note("plans_missing", f"plan-{leading} has no {CHAT}: {leading} of {PLANS} plans are read{note}")
         return leading
-
-    def _cutoff(self) -> int | None:
-        if not self._has(CUTOFF):
-            return None
-        log = _log(self.source, CUTOFF)
-        self.chat_logs.append(log)
-        text = read_data_text(log.data_file.path, log).strip()
-        if not re.fullmatch("[1-9]|10", text):
-            log.fail(f"expected a whole number from 1 to {PLANS}, not {show(text)}")
-        return int(text)
 
     def _from_folders(self, count: int) -> Iterator[PlanValue]:
         """Yield the plans of the folders plan-0, plan-1, ...: ids restart at 0 in each."""

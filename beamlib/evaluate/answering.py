@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from beamlib.data.conversations import Conversation, Probe
 from beamlib.evaluate.arms import OF_ARMS, Arm
 from beamlib.evaluate.ingest_cache import read_shared
-from beamlib.evaluate.records import Answer
+from beamlib.evaluate.records import ANSWERS, Answer
+from beamlib.evaluate.timing import TIMES, Stopwatch
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
 from beamlib.memory import Memory
 from beamlib.memory.declared import DeclaredMemory, Given, SharedReading, kind_of, memory_kind, recall_each
@@ -21,6 +26,7 @@ from beamlib.run import Run
 from beamlib.text import WORDS, TokenCounter
 
 AnyMemory = TypeVar("AnyMemory", bound=Memory)
+Measure = Callable[[Sequence[str]], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +72,17 @@ def ingested(
     evidence: Mapping[str, tuple[int, ...]],
     *,
     as_turns: bool = False,
+    watch: Stopwatch | None = None,
 ) -> Iterator[tuple[Arm, Memory | ModelError]]:
     """Each arm with its memory, conversation read; a failed reading comes as the `ModelError` it raised.
 
     Arms of a `SharedReading` (all variants of LIGHT) share one, which is most of their cost: they differ only in what
     they recall. `evidence` maps a probe's id to the message ids it cites, for the ceiling alone. With `as_turns` long
     context comes as chat turns. Each arm has its own `Conversation` of the same unchangeable messages; a memory of
-    one's own has a copy of these too, in its process, which ends when the next arm is asked for.
+    one's own has a copy of these too, in its process, which ends when the next arm is asked for. `watch` times
+    what they read.
     """
+    watch = watch or Stopwatch(conversation.id)
     readings: dict[str, SharedReading | ModelError] = {}
     for arm in arms:
         tell(f"{conversation.id} {arm.name}")
@@ -81,11 +90,15 @@ def ingested(
         given = given_to(arm, parameters, roster, evidence, as_turns=as_turns)
         with memory_kind(arm.memory).opened(given) as memory:
             if not isinstance(memory, SharedReading):
-                yield arm, read_or_fail(memory, conversation)
+                with watch.measure(arm.name):
+                    read = read_or_fail(memory, conversation)
+                yield arm, read
                 continue
             try:
                 if arm.memory not in readings:
-                    readings[arm.memory] = read_shared(memory, conversation, parameters, roster)
+                    readings[arm.memory] = read_shared(
+                        memory, conversation, parameters, roster, measure=partial(watch.measure, arm.name)
+                    )
                 reading = readings[arm.memory]
                 shared = reading if isinstance(reading, ModelError) else reading.share(given)
             except ModelError as error:
@@ -108,12 +121,15 @@ def ask_probes(
     memory: Memory | ModelError,
     prompt: Callable[[int, RetrievedContext], Prompt],
     conversation: Conversation | None = None,
+    *,
+    measure: Measure = lambda _: nullcontext(),
 ) -> list[Asked]:
     """Recall for every probe and put the context into the prompt that `prompt(place, recollection)` returns.
 
     Args:
         place: The probe's position among `probes`.
         conversation: Where given, recalled messages whose text is not whole in the context are noted.
+        measure: Times the recalling for the questions of these ids.
     """
     if isinstance(memory, ModelError):
         reason = f"the memory could not be built: {memory.reason}"
@@ -121,7 +137,7 @@ def ask_probes(
     texts = {message.id: message.content for message in conversation.messages} if conversation else {}
     partial: dict[str, tuple[int, ...]] = {}  # by context: the whole conversation is the same for every probe
     asked = []
-    for place, (probe, recollection) in enumerate(zip(probes, recollections(probes, memory), strict=True)):
+    for place, (probe, recollection) in enumerate(zip(probes, recollections(probes, memory, measure), strict=True)):
         if isinstance(recollection, ModelError):
             asked.append(Asked(probe, failure=recollection.reason, transient=recollection.resent))
             continue
@@ -132,9 +148,18 @@ def ask_probes(
     return asked
 
 
-def recollections(probes: Sequence[Probe], memory: Memory) -> list[RetrievedContext | ModelError]:
+def recollections(
+    probes: Sequence[Probe], memory: Memory, measure: Measure = lambda _: nullcontext()
+) -> list[RetrievedContext | ModelError]:
     """What `memory` recalls for each of `probes`, in order, or the `ModelError` that recalling ended with."""
-    return memory.recall_probes(probes) if isinstance(memory, DeclaredMemory) else recall_each(memory, probes)
+    together = isinstance(memory, DeclaredMemory) and type(memory).recall_probes is not DeclaredMemory.recall_probes
+    recalled: list[RetrievedContext | ModelError] = []
+    for group in [probes] if together else [[probe] for probe in probes]:
+        with measure([probe.id for probe in group]):
+            recalled += (
+                memory.recall_probes(group) if isinstance(memory, DeclaredMemory) else recall_each(memory, group)
+            )
+    return recalled
 
 
 async def answers_to(
@@ -171,10 +196,11 @@ def answer_questions(
     parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
-) -> dict[str, dict[str, list[Answer]]]:
-    """Answer the questions with every arm; records by arm's name and part."""
-    answers = answer_arms(arms, asked.conversation, asked.probes, parameters, roster, evidence)
-    return {name: {"answers": own} for name, own in answers.items()}
+) -> dict[str, dict[str, Sequence[BaseModel]]]:
+    """Answer the questions with every arm; records by arm's name and part, and what was timed."""
+    watch = Stopwatch(asked.conversation.id)
+    answers = answer_arms(arms, asked.conversation, asked.probes, parameters, roster, evidence, watch)
+    return {name: {ANSWERS: own, TIMES: watch.rows.get(name, [])} for name, own in answers.items()}
 
 
 def answer_arms(
@@ -184,16 +210,18 @@ def answer_arms(
     parameters: Run,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
+    watch: Stopwatch | None = None,
 ) -> dict[str, list[Answer]]:
     """The answers of every arm by its name. Memories read and recall one after the other, then all prompts go out."""
+    watch = watch or Stopwatch(conversation.id)
     groups = [
         (
-            ask_arm(arm, probes, memory, parameters, conversation),
+            ask_arm(arm, probes, memory, parameters, conversation, watch),
             roster.reader_of(arm.memory),
             kind_of(arm.memory).whole,
         )
         for arm, memory in ingested(
-            arms, conversation, parameters, roster, evidence, as_turns=parameters.sends_chat_turns
+            arms, conversation, parameters, roster, evidence, as_turns=parameters.sends_chat_turns, watch=watch
         )
     ]
     names = [arm.name for arm in arms]
@@ -206,6 +234,7 @@ def ask_arm(
     memory: Memory | ModelError,
     parameters: RunParameters,
     conversation: Conversation,
+    watch: Stopwatch | None = None,
 ) -> list[Asked]:
     """Every probe as it goes to the reader of an arm: listing 44, or the conversation with the question at its end.
 
@@ -226,7 +255,8 @@ def ask_arm(
         variables = {"question": question, "context": context}
         return Prompt(released if whole else "answer", variables, about=about)
 
-    return ask_probes(probes, memory, prompt, conversation)
+    measure = partial((watch or Stopwatch(conversation.id)).measure, arm.name)
+    return ask_probes(probes, memory, prompt, conversation, measure=measure)
 
 
 def _answer(asked: Asked, reply: Completion | ModelError | None, counter: TokenCounter) -> Answer:

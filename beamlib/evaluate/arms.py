@@ -7,7 +7,7 @@ where the preset names them, by name and temperature: where they are served has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, get_args
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from beamlib.files import to_json
 from beamlib.llm.endpoints import Author, Endpoint, load_models
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.memory.declared import DeclaredMemory, kind_of, memories
 from beamlib.memory.outside import OWN_MEMORY, PROCESS, Own
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
@@ -78,19 +78,18 @@ class Arm(BaseModel):
     @property
     def name(self) -> str:
         """Names the arm's folder and its column, for example `light-hybrid-k5-without-scratchpad`."""
-        parts: list[str] = [self.memory]
         by_name = self.memory == Own.name and ":" not in (self.target or ":")  # known by records, if not here
-        if self.target is not None and (by_name or kind_of(self.target).outside):
+        if self.target is None:
+            parts = [self.memory]
+        elif by_name or kind_of(self.target).outside:
             parts = [self.target]
-        elif self.target is not None and self.target.startswith(PROCESS):
+        elif self.target.startswith(PROCESS):
             parts = self.target.split(":")[:2]
-        elif self.target is not None:
-            parts.append(self.called or self.target.rpartition(":")[2])
-        if self.retriever is not None:
-            parts += [self.retriever, f"k{self.k}"]
-        parts += [name for name in (self.encoder, self.faiss_index) if name is not None]
-        if self.without is not None:
-            parts += ["without", self.without]
+        else:
+            parts = [self.memory, self.called or self.target.rpartition(":")[2]]
+        parts += [self.retriever, f"k{self.k}"] if self.retriever else []
+        parts += filter(None, (self.encoder, self.faiss_index))
+        parts += ["without", self.without] if self.without else []
         return "-".join(parts)
 
 
@@ -138,11 +137,14 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
     search = parameters.retrieval
     encoders = [None if name in search.encoder else name for name in search.encoders]  # part of a name on the hub
     indexes = [None if name == search.faiss_index else name for name in search.faiss_indexes]
-    own, called = parameters.own_memories, parameters.own_name
+    from_outside = (
+        memory_arm(target, parameters) if target in memories() else own_arm(target, parameters.own_name)
+        for target in parameters.own_memories
+    )
     return {
         "main": (
             *arms(lambda kind: kind.joins == "always" and not kind.ceiling),
-            *(memory_arm(one, parameters) if one in memories() else own_arm(one, called) for one in own),
+            *from_outside,
             *arms(lambda kind: kind.ceiling),
         ),
         "budget": tuple(light(k=k) for k in parameters.retrieval.budgets),
@@ -164,18 +166,18 @@ def arms_of(parameters: RunParameters, names: Iterable[str]) -> tuple[Arm, ...]:
 
 
 def searches(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which indexes arms with these `settings` have, and what each memory searches; LIGHT's other parts are named."""
-    searching = [one for one in settings if one.get("retriever")]
-    found = []
-    for one in searching:
-        models = {name: PurePath(one[name]).name for name in ("encoder", "splade") if name in one}
-        own = models.get("encoder", "embedded") != "embedded"
-        vectors = f"vectors by {models['encoder']}" if own else "the shipped vectors"
-        found.append(_INDEXES.get(one["retriever"], one["retriever"]).format(vectors=vectors, **models))
-        if one["retriever"] == "dense" and one.get("faiss_index") == "hnsw":
-            found[-1] += " over an HNSW index"
-    found += [kind_of(one["memory"]).searched for one in searching]
-    return list(filter(None, dict.fromkeys(found)))
+    """State which indexes arms with these `settings` have, and what each memory searches."""
+    searching = [arm for arm in settings if arm.get("retriever")]
+    statements = []
+    for arm in searching:
+        models = {name: PurePath(arm[name]).name for name in ("encoder", "splade") if name in arm}
+        other_encoder = models.get("encoder", "embedded") != "embedded"
+        vectors = f"vectors by {models['encoder']}" if other_encoder else "the shipped vectors"
+        index = _INDEXES.get(arm["retriever"], arm["retriever"]).format(vectors=vectors, **models)
+        in_graphs = arm["retriever"] == "dense" and arm.get("faiss_index") == "hnsw"
+        statements.append(f"{index} over an HNSW index" if in_graphs else index)
+    statements += [kind_of(arm["memory"]).searched for arm in searching]
+    return list(filter(None, dict.fromkeys(statements)))
 
 
 _WINDOWS = ("reader_window", "full_context_window")  # compared as they are in force
@@ -189,34 +191,49 @@ Configuration = tuple[str, ...]
 """A preset's name, then `name=value` for each thing that is otherwise."""
 
 
-def configuration(arm: Arm, run: Run, names: Iterable[str]) -> Configuration:
-    """The configuration that an arm's results are of, by the settings called `names` and by its models."""
-    compared = [name for name in (*names, "variant", "released", "output_tokens") if name not in _WINDOWS]
-    found = [*_of_arm(arm, run.usual), *_changed(run, run.usual, compared)]
-    found += _changed(run, run.usual.model_copy(update=windows(run.usual, run.endpoints)), _WINDOWS)
-    found += [f"prompts={','.join(run.prompt_files.overridden)}"] if run.prompt_files.overridden else []
-    return (run.preset, *found, *_of_models(arm, run))
+def configuration_of(arm: Arm, run: Run) -> Configuration:
+    """Compare an arm of a run with its preset: the settings that answers and verdicts rest on, and the models."""
+    usual = [other for group in experiments(run.usual).values() for other in group]
+    alike = [other for other in usual if (other.memory, other.without) == (arm.memory, arm.without)]
+    differences = [
+        f"{name}={getattr(arm, name)}"
+        for name in (OF_ARMS if alike and arm not in alike else ())
+        if getattr(arm, name) not in {getattr(other, name) for other in alike}
+    ]
+    names = (*answer_parameters(arm.memory), *JUDGE_PARAMETERS, "variant", "released", "output_tokens")
+    differences += _changed(run, run.usual, [name for name in names if name not in _WINDOWS])
+    differences += _changed(run, run.usual.model_copy(update=windows(run.usual, run.endpoints)), _WINDOWS)
+    differences += [f"prompts={','.join(run.prompt_files.overridden)}"] if run.prompt_files.overridden else []
+    if run.usual_models and not run.endpoints:
+        differences.append(f"models={OFFLINE_NAME}")
+    elif run.usual_models:
+        for role in ROLES:
+            reader = role == "reader"
+            endpoint = run.endpoints[run.reader_role(arm.memory) if reader else role]
+            named = [backbone.of(arm.memory) for backbone in run.usual_models.readers.values()]
+            differences += _other_model(role, endpoint, named if reader else [getattr(run.usual_models, role)])
+    return (run.preset, *differences)
 
 
 def writing_configuration(parameters: RunParameters) -> Configuration:
     """The configuration that conversations are generated by."""
     usual = usual_parameters(parameters.size, preset=parameters.preset)
-    found = _changed(parameters, usual, [name for name in _GENERATION if name not in _DRAWN])
+    differences = _changed(parameters, usual, [name for name in _GENERATION if name not in _DRAWN])
     if usual.generation.authors and not parameters.generation.authors:
-        found.append(f"authors={OFFLINE_NAME}")
+        differences.append(f"authors={OFFLINE_NAME}")
     elif usual.generation.authors:
         ours, theirs = load_models(ROOT / parameters.generation.authors), load_models(ROOT / usual.generation.authors)
         for role in get_args(Author):
-            found += _other_model(f"authors.{role}", ours.author(role), [theirs.author(role)])
-    return (parameters.preset, *found)
+            differences += _other_model(f"authors.{role}", ours.author(role), [theirs.author(role)])
+    return (parameters.preset, *differences)
 
 
 def stated(configurations: Iterable[Configuration]) -> str:
-    """Several configurations as one phrase, for example `paper, but k=15, encoder=embedded`."""
+    """Write several configurations as one phrase, for example `paper, but k=15, encoder=embedded`."""
     merged: dict[str, dict[str, None]] = {}
     for preset, *differences in filter(None, configurations):  # an imported run has none
         merged.setdefault(preset, {}).update(dict.fromkeys(differences))
-    return " | ".join(f"{preset}, but {', '.join(found)}" if found else preset for preset, found in merged.items())
+    return " | ".join(f"{preset}, but {', '.join(others)}" if others else preset for preset, others in merged.items())
 
 
 def windows_stated(manifests: Sequence[Mapping[str, Any]]) -> str:
@@ -226,54 +243,31 @@ def windows_stated(manifests: Sequence[Mapping[str, Any]]) -> str:
         fills = [kind for kind in memories().values() if kind.joins == "always" and window in kind.uses]
         label = "long context" if all(kind.whole for kind in fills) else " and ".join(kind.title() for kind in fills)
         methods |= {kind.name: (label, window) for kind in fills}
-    found: dict[str, set[int]] = {}
+    tokens: dict[str, set[int]] = {}
     for settings in (manifest.get("settings", {}) for manifest in manifests):
         name, key = methods.get(settings.get("arm", {}).get("memory"), ("", ""))
         if name:
-            found.setdefault(name, set()).add(settings[key])
-    return ", ".join(f"{name} {' | '.join(f'{n:,}' for n in sorted(values))}" for name, values in found.items())
-
-
-def _of_arm(arm: Arm, usual: RunParameters) -> Iterator[str]:
-    """What an arm that the preset's own experiments do not have differs in from the one of them it is a form of."""
-    arms = [one for group in experiments(usual).values() for one in group]
-    alike = [one for one in arms if (one.memory, one.without) == (arm.memory, arm.without)]
-    if arm in alike or not alike:
-        return
-    for name in OF_ARMS:
-        if getattr(arm, name) not in {getattr(one, name) for one in alike}:
-            yield f"{name}={getattr(arm, name)}"
+            tokens.setdefault(name, set()).add(settings[key])
+    return ", ".join(f"{name} {' | '.join(f'{n:,}' for n in sorted(values))}" for name, values in tokens.items())
 
 
 def _changed(parameters: RunParameters, usual: RunParameters, names: Iterable[str]) -> list[str]:
-    ours = {name: parameters[name] for name in names if name != "token_counter"}  # each footer has that one
-    return [f"{name}={_plain(value)}" for name, value in ours.items() if value != usual[name]]
+    changes = []
+    for name in names:
+        value = parameters[name]
+        if name != "token_counter" and value != usual[name]:  # each footer has that one
+            text = value if isinstance(value, str) else to_json(value)
+            changes.append(f"{name}={Path(text).name if Path(text).is_absolute() else text}")  # somebody's folder
+    return changes
 
 
-def _plain(value: object) -> str:
-    if not isinstance(value, str):
-        return to_json(value)
-    return Path(value).name if Path(value).is_absolute() else value  # a folder of somebody's machine
-
-
-def _of_models(arm: Arm, run: Run) -> Iterator[str]:
-    ours, theirs = run.endpoints, run.usual_models
-    if theirs is None:
-        return
-    if not ours:
-        yield f"models={OFFLINE_NAME}"
-    for role in ROLES if ours else ():
-        readers = [reader.of(arm.memory) for reader in theirs.readers.values()]
-        wanted = readers if role == "reader" else [getattr(theirs, role)]
-        yield from _other_model(role, ours[run.reader_role(arm.memory) if role == "reader" else role], wanted)
-
-
-def _other_model(role: str, ours: Endpoint, theirs: Sequence[Endpoint]) -> Iterator[str]:
-    alike = [one for one in theirs if one.model == ours.model]
+def _other_model(role: str, ours: Endpoint, theirs: Sequence[Endpoint]) -> list[str]:
+    alike = [endpoint for endpoint in theirs if endpoint.model == ours.model]
     if not alike:
-        yield f"{role}={ours.model}"
-    elif ours.temperature not in {one.temperature for one in alike}:
-        yield f"{role}.temperature={ours.temperature}"
+        return [f"{role}={ours.model}"]
+    if ours.temperature not in {endpoint.temperature for endpoint in alike}:
+        return [f"{role}.temperature={ours.temperature}"]
+    return []
 
 
 def answer_parameters(memory: str) -> tuple[str, ...]:
@@ -281,28 +275,19 @@ def answer_parameters(memory: str) -> tuple[str, ...]:
 
     Those of the memories that every run has are stated for each arm, as one set.
     """
-    kinds = [kind for kind in memories().values() if kind.joins == "always"]
-    if (own := kind_of(memory)) not in kinds and not own.outside:
-        kinds.append(own)
+    kinds = dict.fromkeys(kind for kind in memories().values() if kind.joins == "always")
+    if not kind_of(memory).outside:
+        kinds[kind_of(memory)] = None
     always = (name for kind in kinds for name in kind.own_settings.always_recorded)
-    used = (
-        name
-        for kind in kinds
-        for name in (*kind.uses, *kind.own_settings.model_fields)
-        if name not in ("retriever", "k")
-    )
-    return tuple(dict.fromkeys((*ChatSettings.model_fields, *always, *used)))
+    used = (name for kind in kinds for name in (*kind.uses, *kind.own_settings.model_fields))
+    names = dict.fromkeys((*ChatSettings.model_fields, *always, *used))
+    return tuple(name for name in names if name not in ("retriever", "k"))
 
 
 def answer_prompts(memory: str, parameters: RunParameters) -> tuple[str, ...]:
     """The prompts that BEAM's answers by a memory rest on; those of the memories that every run has, for each arm."""
     kinds = [kind for name, kind in memories().items() if kind.joins == "always" or name == memory]
     return (*_READER_PROMPTS, *(prompt for kind in kinds for prompt in kind.prompts_for(parameters)))
-
-
-def configuration_of(arm: Arm, parameters: Run) -> Configuration:
-    """The preset that `arm` was run by, and what was otherwise."""
-    return configuration(arm, parameters, (*answer_parameters(arm.memory), *JUDGE_PARAMETERS))
 
 
 def configuration_of_run(run: Run) -> str:

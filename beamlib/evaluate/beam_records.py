@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, create_model, model_serializer
 
-from beamlib.data.conversations import NUMBER, REVISION, SIZES, FileState, Size
+from beamlib.data.conversations import NUMBER, REVISION, SIZES, Size
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import JUDGE_PARAMETERS, Arm, Configuration, answer_parameters, arms_of, experiments
 from beamlib.evaluate.records import (
@@ -20,14 +20,13 @@ from beamlib.evaluate.records import (
     Answer,
     ConversationRecord,
     RunManifest,
-    build_manifest,
     checked,
     read_part,
     read_records,
     read_task_manifest,
 )
-from beamlib.files import read_json, read_jsonl, read_text, sha256, sha256_of_file, to_json, write_json
-from beamlib.llm.model import Basis, unverified
+from beamlib.files import read_json, read_jsonl, read_text, sha256, sha256_of_file, write_json
+from beamlib.llm.exchange import Basis
 from beamlib.memory.declared import memories
 from beamlib.params import FIELDS
 from beamlib.run import Run
@@ -78,10 +77,9 @@ class Provenance(BaseModel):
         Of `harness` where nobody names it; the neutral form and plain lists are nobody's harness.
         """
         shown = [name for name in ("question", "rubric", "reference") if getattr(self, f"judge_sees_{name}") == "yes"]
-        usual = UNNAMED_PROMPT if harness in (NEUTRAL, PLAIN_LISTS) else f"the prompt of {harness}"
-        asked = f"the prompt {self.judge_prompt!r}" if self.judge_prompt else usual
-        prompt = f"{asked} ({', '.join(shown) or 'shown things unknown'})"
-        return f"{self.judge or 'unknown judge'} by {prompt}"
+        prompt = UNNAMED_PROMPT if harness in (NEUTRAL, PLAIN_LISTS) else f"the prompt of {harness}"
+        prompt = f"the prompt {self.judge_prompt!r}" if self.judge_prompt else prompt
+        return f"{self.judge or 'unknown judge'} by {prompt} ({', '.join(shown) or 'shown things unknown'})"
 
 
 class Imported(Provenance):
@@ -113,13 +111,13 @@ class Imported(Provenance):
 
     def lines(self) -> list[str]:
         """What footers say of it."""
-        made = ", ".join(part for part in (self.where, self.commit and f"commit {self.commit}", self.licence) if part)
-        said = [f"{self.system or 'A system without a name'}, imported ({self.format}{made and '; ' + made})"]
-        said.append(f"gold in the answer prompt: {self.gold_in_prompt}")
-        said += [f"answers cut {self.cut}"] if self.cut else []
+        origin = ", ".join(filter(None, (self.where, self.commit and f"commit {self.commit}", self.licence)))
+        facts = [f"{self.system or 'A system without a name'}, imported ({self.format}{origin and '; ' + origin})"]
+        facts.append(f"gold in the answer prompt: {self.gold_in_prompt}")
+        facts += [f"answers cut {self.cut}"] if self.cut else []
         counts = {"not matched": self.unmatched_count, "there twice": len(self.twice), "missing": len(self.missing)}
-        said += [f"{count} questions {what}" for what, count in counts.items() if count]
-        return ["; ".join(said) + "."]
+        facts += [f"{count} questions {what}" for what, count in counts.items() if count]
+        return ["; ".join(facts) + "."]
 
 
 class ImportedQuestion(BaseModel):
@@ -147,42 +145,35 @@ def read_details(folder: Path, imported: Imported) -> dict[str, ImportedQuestion
     path = folder / DETAILS
     if sha256(read_text(path)) != imported.details_sha256:
         raise UserError(f"{path}: it was changed after the import; import the file again.")
-    rows = (checked(ImportedQuestion, row, f"{path}: ") for row in read_jsonl(path))
-    return {one.probe_id: one for one in rows}
-
-
-def question_set(probes: list[str]) -> str:
-    """The hash of an imported conversation's questions: their ids, as their rubrics are not at hand."""
-    return sha256(to_json(["imported", *probes]))
+    questions = (checked(ImportedQuestion, row, f"{path}: ") for row in read_jsonl(path))
+    return {question.probe_id: question for question in questions}
 
 
 FOLDER = "local folder in the released layout"
 
 
 def data_revision(conversations: Mapping[str, ConversationRecord]) -> str:
-    """What all conversations of a run rest on; of a folder, how many of the files read are the released ones."""
-    groups: dict[str, list[tuple[str, FileState]]] = {}
-    for key in sorted(conversations, key=lambda key: (len(key), key)):
-        record = conversations[key]
-        groups.setdefault(record.origin, []).extend(
-            (f"{key} {name}", record.files[name]) for name in sorted(record.files)
-        )
-    return " | ".join(_verified(files) if origin == FOLDER else origin for origin, files in groups.items())
-
-
-def _verified(files: Sequence[tuple[str, FileState]]) -> str:
-    counts = Counter(state for _, state in files)
-    if counts["released"] == len(files):
-        return f"released files of {REVISION}, all {len(files)} verified by SHA-256"
-    if not counts["released"]:
-        return f"{FOLDER}, none of the {len(files)} files read has the SHA-256 of a released one"
-    said = f"{FOLDER}, {counts['released']} of {len(files)} files verified as those of {REVISION}"
-    said += f", {counts['unknown']} without a known checksum" if counts["unknown"] else ""
-    changed = [name for name, state in files if state in ("changed", "missing")]
-    if not changed:
-        return said
-    named = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
-    return f"{said}, not as released: {named}"
+    """State what all conversations of a run rest on; of a folder, how many of the files read are the released ones."""
+    keys = sorted(conversations, key=lambda key: (len(key), key))
+    origins = list(dict.fromkeys(conversations[key].origin for key in keys))
+    states = {
+        f"{key} {name}": state
+        for key in keys
+        if conversations[key].origin == FOLDER
+        for name, state in sorted(conversations[key].files.items())
+    }
+    counts = Counter(states.values())
+    if counts["released"] == len(states):
+        folder = f"released files of {REVISION}, all {len(states)} verified by SHA-256"
+    elif not counts["released"]:
+        folder = f"{FOLDER}, none of the {len(states)} files read has the SHA-256 of a released one"
+    else:
+        folder = f"{FOLDER}, {counts['released']} of {len(states)} files verified as those of {REVISION}"
+        folder += f", {counts['unknown']} without a known checksum" if counts["unknown"] else ""
+        if changed := [name for name, state in states.items() if state in ("changed", "missing")]:
+            more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+            folder += f", not as released: {', '.join(changed[:3])}{more}"
+    return " | ".join(folder if origin == FOLDER else origin for origin in origins)
 
 
 MANIFEST = "manifest.json"
@@ -219,7 +210,6 @@ class Manifest(RunManifest):
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Read and check the manifest of an arm's folder."""
         return read_manifest(folder)
 
     @classmethod
@@ -230,9 +220,7 @@ class Manifest(RunManifest):
         left_out: Mapping[str, str],
         sums: Mapping[str, Mapping[str, str]],
     ) -> Manifest:
-        """Build the manifest with these `fields` over these conversations, which make the data revision."""
-        revision = data_revision(dict(sorted(conversations.items())))
-        return build_manifest(cls, {**fields, "data_revision": revision}, conversations, left_out, sums)
+        return super().over({**fields, "data_revision": data_revision(conversations)}, conversations, left_out, sums)
 
     def write(self, folder: Path) -> None:
         """Write it; one that was made here may have the same bytes as one that came from an archive."""
@@ -253,8 +241,8 @@ class Manifest(RunManifest):
 
 def _recorded() -> tuple[str, ...]:
     """The parameters that a manifest may state."""
-    own = (name for memory in memories() for name in answer_parameters(memory))
-    return tuple(dict.fromkeys((*own, *JUDGE_PARAMETERS, "variant", "released")))
+    of_memories = (name for memory in memories() for name in answer_parameters(memory))
+    return tuple(dict.fromkeys((*of_memories, *JUDGE_PARAMETERS, "variant", "released")))
 
 
 @cache
@@ -279,38 +267,6 @@ def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
     return {name: manifest.settings.get(name, default) for name, default in defaults.items()}
 
 
-def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, str]) -> Manifest:
-    """The manifest of a part of a run: the hashes cover only the conversations named. `left_out` is the part's own."""
-    kept = {key: record for key, record in manifest.conversations.items() if key in ids}
-    sums = {ANSWERS: manifest.answers_sha256, JUDGEMENTS: manifest.judgements_sha256}
-    return Manifest.over(dict(manifest), kept, left_out, sums)
-
-
-def differing_claim(published: Manifest, again: Manifest) -> str:
-    """The first field of a published manifest that its replay contradicts, with both values; empty if none does.
-
-    Compared is every field that is marked as computed; `calls verify` lists the others.
-    """
-    for name in Manifest.model_fields.keys() - {*unverified(Manifest), "conversations", "data_revision", "claimed"}:
-        stated, found = getattr(published, name), getattr(again, name)
-        if stated != found:
-            return f"field '{name}' is {stated!r:.200}, and its replay gives {found!r:.200}"
-    for key, record in published.conversations.items():
-        if _identity(record) != _identity(again.conversations[key]):
-            return (
-                f"field 'conversations' says of {key} {record!r:.300}, and here it is {again.conversations[key]!r:.300}"
-            )
-    if published.data_revision != data_revision(published.conversations):
-        return f"field 'data_revision' is {published.data_revision!r:.200}, which its conversations do not say"
-    return ""
-
-
-def _identity(record: ConversationRecord) -> tuple[object, ...]:
-    """What two records of one conversation share: a released one may come from a folder or from parquet files."""
-    released = record.origin in (FOLDER, REVISION) and set(record.files.values()) == {"released"}
-    return record.variant, record.sha256, record.questions_sha256, released or (record.origin, record.files)
-
-
 def _listed(folder: Path) -> dict[str, str]:
     """The manifests of an arm's run that came from an archive, and the hashes of their files."""
     place = folder.absolute().parent.parent / FROM_ARCHIVE
@@ -318,23 +274,18 @@ def _listed(folder: Path) -> dict[str, str]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of an arm's folder."""
+    """Read and check the manifest of an arm's folder, its settings included."""
     path = folder / MANIFEST
-    found = read_task_manifest(path, Manifest)
+    manifest = read_task_manifest(path, Manifest)
     if _listed(folder).get("/".join(path.absolute().parts[-3:])) == sha256_of_file(path):
-        found = found.model_copy(update={"claimed": True})
-    settings = checked(
-        _settings_model(_recorded()) if found.imported is None else _OnlyArm,
-        found.settings,
-        f"{path}: ",
-        within="settings.",
-    )
-    arm: Arm = settings.arm
-    if found.arm != arm.name:
+        manifest = manifest.model_copy(update={"claimed": True})
+    kind = _settings_model(_recorded()) if manifest.imported is None else _OnlyArm
+    arm: Arm = checked(kind, manifest.settings, f"{path}: ", within="settings.").arm
+    if manifest.arm != arm.name:
         raise UserError(
-            f"{path}: field 'arm' is {found.arm!r} where its settings are those of {arm.name!r}; run again."
+            f"{path}: field 'arm' is {manifest.arm!r} where its settings are those of {arm.name!r}; run again."
         )
-    return found
+    return manifest
 
 
 def ensure_finished(manifest: Manifest, where: str) -> None:
@@ -345,7 +296,6 @@ def ensure_finished(manifest: Manifest, where: str) -> None:
 
 
 def read_answers(folder: Path) -> list[Answer]:
-    """The answers in an arm's folder."""
     return read_records(folder / f"{ANSWERS}.jsonl", Answer)
 
 
@@ -361,7 +311,7 @@ def stored_answers(folder: Path) -> dict[str, list[Answer]]:
 
 def stored_judgements(folder: Path) -> list[Judgement]:
     """The judgements of an arm's folder that its manifest vouches for; `UserError` where one is gone or changed."""
-    return [judgement for own in _stored(folder, JUDGEMENTS).values() for judgement in own]
+    return [judgement for judgements in _stored(folder, JUDGEMENTS).values() for judgement in judgements]
 
 
 def _stored(folder: Path, part: str) -> dict[str, list[Any]]:
@@ -387,6 +337,7 @@ class Evaluation:
         loaded: The conversations with their questions and gold.
         truncation: Where the reader's endpoint seems to have cut long requests without a word; empty if it does not.
         answerers: Which other models and fingerprints the replies of each role name; empty if they name none.
+        exam: How the judge did in the admission's exam; empty if there was none.
     """
 
     run: Run
@@ -397,6 +348,7 @@ class Evaluation:
     loaded: Mapping[str, Loaded]
     truncation: str = ""
     answerers: str = ""
+    exam: str = ""
 
 
 def left_out(run: Run) -> dict[str, str]:

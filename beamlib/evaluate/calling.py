@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from pathlib import Path
+from typing import Any
 
+from beamlib.evaluate.roster import OUTSIDE, model_names, role_of_route, roster_of
 from beamlib.files import inside
 from beamlib.llm.admission import ADMISSION, admission_calls, learnt_marks
-from beamlib.llm.client import RERANK, ROUTES, EndpointModel, ForwardingModel
+from beamlib.llm.client import EndpointModel, ForwardingModel
 from beamlib.llm.embedding_model import EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, RERANKER, Embedding
 from beamlib.llm.model import Model, ModelRoles
 from beamlib.llm.prompts import prompts_in_force
 from beamlib.llm.retrying import RetryingModel
-from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
+from beamlib.llm.stored_model import CallStore, StoredModel
 from beamlib.memory.declared import named_memories
 from beamlib.plugins import plugins
-from beamlib.run import READER_OF, ROLES, Run
-
-
-def model_roles(
-    models: Mapping[str, Model], outside: Mapping[str, Model] | None = None, embedding: Model | None = None
-) -> ModelRoles:
-    """The models of a run by the names that `endpoints` gives their roles."""
-    methods = {role.removeprefix(READER_OF): one for role, one in models.items() if role.startswith(READER_OF)}
-    return ModelRoles(
-        **{role: models[role] for role in ROLES}, methods=methods, outside=outside or {}, embedding=embedding
-    )
+from beamlib.run import Run
 
 
 def ensure_keys(run: Run, roles: Collection[str] = ()) -> None:
@@ -40,46 +30,28 @@ def ensure_keys(run: Run, roles: Collection[str] = ()) -> None:
             EndpointModel(role, endpoint).check_key()
 
 
-STORES: ContextVar[Callable[[Path], CallStore] | None] = ContextVar("STORES", default=None)
-"""Who opens call stores where that is not this process alone: on the workers of a cluster."""
-
-
 @contextmanager
-def open_models(
-    run: Run,
-    conversation: str,
-    processes: int = 1,
-    run_id: str = THIS_RUN,
-    *,
-    suite: str = "",
-    command: str = "",
-) -> Iterator[ModelRoles]:
-    """The models that work on one conversation, its call store open; `processes` share the endpoints' concurrency.
+def open_models(run: Run, conversation: str, *, suite: str = "", command: str = "") -> Iterator[ModelRoles]:
+    """Open the models that work on one conversation, and its call store, in this process.
 
-    `suite` is the benchmark that the conversation is of, BEAM where it is empty, and `command` the shell command that
-    records its calls.
+    Args:
+        suite: The benchmark that the conversation is of, BEAM where it is empty.
+        command: The shell command that records its calls.
     """
     if not run.endpoints:
         with prompts_in_force(run.prompt_files):
             yield ModelRoles.of(plugins().model())
         return
-    with (
-        prompts_in_force(run.prompt_files),
-        _open_endpoints(run, conversation, processes, run_id, suite, command) as found,
-    ):
-        yield found
+    with open_endpoints(run, conversation, suite, command) as model:
+        yield roster_of({name: model(name) for name in model_names(run.endpoints)})
 
 
 @contextmanager
-def _open_endpoints(
-    run: Run, conversation: str, processes: int, run_id: str, suite: str, command: str
-) -> Iterator[ModelRoles]:
-    roles = run.endpoints
+def open_endpoints(run: Run, conversation: str, suite: str, command: str) -> Iterator[Callable[[str], Model]]:
+    """Open a conversation's call store; yield a function from a name (`roster.model_names`) to the model behind it."""
     path = inside(run.calls_folder(suite), f"{conversation}.sqlite")
-    command = command or run.recording_command
-    opened = STORES.get()
-    known = admission_calls(path.parent) if conversation != ADMISSION else []
-    with opened(path) if opened else CallStore(path, read_only=run.calls == "replay", run_id=run_id) as store:
+    known = admission_calls(path.parent.parent) if conversation != ADMISSION else []
+    with prompts_in_force(run.prompt_files), CallStore(path, read_only=run.calls == "replay") as store:
 
         def stored(model: EndpointModel) -> StoredModel:
             return StoredModel(
@@ -88,24 +60,19 @@ def _open_endpoints(
                 run.calls,
                 role=model.role,
                 conversation=conversation,
-                command=command,
+                command=command or run.recording_command,
                 confirmed=run.confirm_cost,
             )
 
-        share = {role: max(1, endpoint.concurrency // processes) for role, endpoint in roles.items()}
-        models: dict[str, Model] = {
-            role: RetryingModel(
-                stored(EndpointModel(role, endpoint, prompts=run.prompt_files, max_concurrency=share[role])),
-                learnt_marks(known, endpoint),
-            )
-            for role, endpoint in roles.items()
-        }
-        outside: dict[str, Model] = {}
-        for route in (*ROUTES, RERANK):
-            role = {"embeddings": EMBEDDING, RERANK: RERANKER}.get(route, "memory")
-            if role in roles:
-                outside[route] = stored(ForwardingModel(role, roles[role], route, max_concurrency=share[role]))
-        encoder: Model | None = None
-        if isinstance(embedding := roles.get(EMBEDDING), Embedding):
-            encoder = stored(EmbeddingModel(EMBEDDING, embedding, max_concurrency=share[EMBEDDING]))
-        yield model_roles(models, outside, encoder)
+        def model_named(name: str) -> Model:
+            if name.startswith(OUTSIDE):
+                route: Any = name.removeprefix(OUTSIDE)
+                role = role_of_route(route)
+                return stored(ForwardingModel(role, run.endpoints[role], route))
+            endpoint = run.endpoints[name]
+            if isinstance(endpoint, Embedding):
+                return stored(EmbeddingModel(name, endpoint))
+            called = stored(EndpointModel(name, endpoint, prompts=run.prompt_files))
+            return RetryingModel(called, learnt_marks(known, endpoint))
+
+        yield model_named

@@ -5,6 +5,8 @@ Only for the offline stand-in. Where models are called, the store of their calls
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,15 +22,23 @@ from beamlib.params import RunParameters
 Reader = TypeVar("Reader", bound=SharedReading)
 
 
-def read_shared(memory: Reader, conversation: Conversation, parameters: RunParameters, roster: ModelRoles) -> Reader:
+def read_shared(
+    memory: Reader,
+    conversation: Conversation,
+    parameters: RunParameters,
+    roster: ModelRoles,
+    *,
+    measure: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Reader:
     """Let an empty memory read `conversation`, from the file of an equal reading where there is one.
 
     Equal are the conversation, the settings that shape a reading, and the code. A file that is gone or damaged is made
-    again. Raises `ModelError` as `ingest` does.
+    again. Raises `ModelError` as `ingest` does. `measure` times a reading.
     """
     by_rules = {roster.memory.name, roster.compressor.name} == {OFFLINE_NAME}
     if parameters.models or not (parameters.data or parameters.memorycode) or not by_rules:
-        memory.ingest(conversation)
+        with measure():
+            memory.ingest(conversation)
         return memory
     own = () if memory.name == base_memory() else (memory.name,)  # LIGHT's have always stood at the top
     path = Path(parameters.run, "readings", conversation.size.lower(), *own, f"{conversation.id}.json")
@@ -38,7 +48,8 @@ def read_shared(memory: Reader, conversation: Conversation, parameters: RunParam
     if reading is not None:
         memory.restore(conversation, reading)
         return memory
-    memory.ingest(conversation)
+    with measure():
+        memory.ingest(conversation)
     write_text(path, to_json({"key": key, "sha256": sha256(to_json(memory.reading)), "reading": memory.reading}))
     return memory
 

@@ -1,25 +1,31 @@
 """What worker processes do: answer the questions of some units, or judge answers. Nothing here can reach gold.
 
-A job names its function by reference, so that a worker imports that function's module and no other part of a task.
+A job names its function by reference, so that a worker imports that function's module and no other part of a task. It
+has its calls made by the process that was started (`beamlib.llm.door`), and imports nothing of what makes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 from tqdm import tqdm
 
-from beamlib.evaluate.calling import open_models
+from beamlib.evaluate.roster import JUDGES, model_names, roster_of
 from beamlib.files import make_folder
+from beamlib.llm.entrance import Entrance
 from beamlib.llm.model import ModelRoles
-from beamlib.llm.stored_model import THIS_RUN
+from beamlib.llm.prompts import prompts_in_force
 from beamlib.plugins import plugins
 from beamlib.processes import Workers, as_they_end, at_once, process_pool, tell
 from beamlib.run import Run
+
+if TYPE_CHECKING:
+    from beamlib.llm.door import Door
 
 AnyArm: TypeAlias = Any
 """One of BEAM's arms, or the name of a memory or setup of another task."""
@@ -52,12 +58,22 @@ class Judge(Protocol):
 
 
 class Job(Protocol):
-    """Work for one process. `conversation_id` names the call store that it writes, `answers` what progress counts."""
+    """Work for one process. `stores` names the call stores of its calls, `answers` what progress counts.
+
+    `entrance` is where it has calls made; None where it opens the stores itself, since nothing is called.
+    """
 
     @property
-    def conversation_id(self) -> str: ...
+    def stores(self) -> Sequence[str]: ...
     @property
     def answers(self) -> int: ...
+    @property
+    def suite(self) -> str: ...
+    @property
+    def command(self) -> str: ...
+    @property
+    def entrance(self) -> Entrance | None: ...
+    def may_ask(self, name: str) -> bool: ...
     def perform(self) -> Any: ...
 
 
@@ -88,13 +104,16 @@ class AnswerJob:
     evidence: Evidence = field(default_factory=dict)
     suite: str = ""
     command: str = ""
-    processes: int = 1
-    run_id: str = THIS_RUN  # the parent's: a worker is of the same run
+    entrance: Entrance | None = None
 
     @property
-    def conversation_id(self) -> str:
-        """The first unit; on a cluster, whose workers take a lease of one call store, it is the only one."""
-        return self.work[0].id
+    def stores(self) -> Sequence[str]:
+        """A call store per unit."""
+        return [unit.id for unit in self.work]
+
+    def may_ask(self, name: str) -> bool:
+        """Tell whether it may ask a model: no judge, nor for anything that one has replied."""
+        return name not in JUDGES
 
     @property
     def answers(self) -> int:
@@ -108,12 +127,8 @@ class AnswerJob:
         return dict(zip([unit.id for unit in self.work], at_once(self._answer, [(u,) for u in self.work]), strict=True))
 
     def _answer(self, unit: UnitWork) -> Mapping[str, Records]:
-        with self.open(unit.id) as roster:
+        with open_roster(self, self.run, unit.id) as roster:
             return self.answer(unit.asked, unit.arms, self.run, roster, self.evidence)
-
-    def open(self, store: str) -> AbstractContextManager[ModelRoles]:
-        """The models, behind the call store of this name."""
-        return open_models(self.run, store, self.processes, self.run_id, suite=self.suite, command=self.command)
 
 
 @dataclass(frozen=True)
@@ -126,21 +141,41 @@ class JudgeJob:
     run: Run
     suite: str = ""
     command: str = ""
-    processes: int = 1
-    run_id: str = THIS_RUN
+    entrance: Entrance | None = None
+
+    @property
+    def stores(self) -> Sequence[str]:
+        """The call store of the unit."""
+        return [self.conversation_id]
 
     @property
     def answers(self) -> int:
         """How many answers it judges."""
         return sum(map(len, self.asked.values()))
 
+    def may_ask(self, name: str) -> bool:
+        """Tell whether it may ask a model: the judges alone."""
+        return name in JUDGES
+
     def perform(self) -> Mapping[str, Sequence[BaseModel]]:
         """Judge, and return the verdicts by arm."""
         tell(self.conversation_id)
-        with open_models(
-            self.run, self.conversation_id, self.processes, self.run_id, suite=self.suite, command=self.command
-        ) as roster:
+        with open_roster(self, self.run, self.conversation_id) as roster:
             return self.judge(self.asked, self.run, roster)
+
+
+@contextmanager
+def open_roster(job: Job, run: Run, store: str) -> Iterator[ModelRoles]:
+    """Open the models of a job: behind the door, or in this process where nothing is called."""
+    if job.entrance is None:
+        from beamlib.evaluate.calling import open_models  # a worker that asks at the door needs none of it
+
+        with open_models(run, store, suite=job.suite, command=job.command) as roster:
+            yield roster
+        return
+    names = model_names(run.endpoints)
+    with prompts_in_force(run.prompt_files), job.entrance.open(store) as model:
+        yield roster_of({name: model(name, run.endpoints[role].model) for name, role in names.items()})
 
 
 def perform_job(job: Job) -> Any:
@@ -166,26 +201,61 @@ def run_jobs(
     most = max(map(len, rounds), default=0)
     if not most:
         return
-    calls = make_folder(run.calls_folder(suite)) if run.models_file else None
+    stored = _stored_calls(run, suite) if run.models_file else None
     total = sum(job.answers for jobs in rounds for job in jobs)
-    # A worker lets calls in flight arrive when a run is ended.
-    calling = run.models_file and run.calls != "replay" and run.confirm_cost
     with tqdm(total=total, desc=title, unit=" answers", disable=quiet or None) as bar:
-        if not (isolated or calling or plugins().cluster) and min(run.workers, most) <= 1:
+        # A worker of a run that calls lets what is in flight arrive when the run is ended.
+        if not (isolated or _calls(run) or plugins().cluster) and min(run.workers, most) <= 1:
             for job in (job for jobs in rounds for job in jobs):
                 yield job, perform_job(job)
                 bar.update(job.answers)
             return
-        with _workers(run, most, suite) as pool:
+        with _workers(run, most) as pool, _door(run, pool) as door:
             for jobs in rounds:
-                futures = {pool.submit(perform_job, replace(job, processes=pool.size)): job for job in jobs}  # type: ignore[type-var]
-                for future in as_they_end(futures, pool, bar, calls):
-                    yield futures[future], future.result()
-                    bar.update(futures[future].answers)
+                admitted = [admit(door, job, run) for job in jobs]
+                futures = {pool.submit(perform_job, job): job for job in admitted}
+                for future in as_they_end(futures, pool, bar, stored):
+                    job = futures[future]
+                    yield job, future.result()
+                    bar.update(job.answers)
+                    if door and job.entrance:
+                        door.dismiss(job.entrance)
 
 
-def _workers(run: Run, jobs: int, suite: str) -> AbstractContextManager[Workers]:
+def _stored_calls(run: Run, suite: str) -> Callable[[], int]:
+    from beamlib.llm.call_store import stored_calls
+
+    return partial(stored_calls, make_folder(run.calls_folder(suite)))
+
+
+def _calls(run: Run) -> bool:
+    return bool(run.models_file) and run.calls != "replay" and run.confirm_cost
+
+
+def _workers(run: Run, jobs: int) -> AbstractContextManager[Workers]:
     """Processes of this machine, or the workers of the cluster that the command was given."""
     if (cluster := plugins().cluster) is not None:
-        return cluster.pool(run, jobs, suite)
+        return cluster.pool(jobs)
     return process_pool(min(run.workers, jobs))
+
+
+def _door(run: Run, pool: Workers) -> AbstractContextManager[Door | None]:
+    """Open the door of a run that may call. In a replay, workers of this machine read the call stores themselves."""
+    if run.models_file and (cluster := plugins().cluster) is not None:
+        return cluster.door(pool)
+    if not _calls(run):
+        return nullcontext()
+    from beamlib.llm.door import Door
+
+    return Door()
+
+
+def admit(door: Door | None, job: AnyJob, run: Run) -> AnyJob:
+    """Give a job its entrance: to its own call stores, and to the models that it may ask."""
+    if door is None:
+        return job
+    from beamlib.evaluate.calling import open_endpoints
+
+    names = [name for name in model_names(run.endpoints) if job.may_ask(name)]
+    stores = {store: partial(open_endpoints, run, store, job.suite, job.command) for store in job.stores}
+    return replace(job, entrance=door.entrance(names, stores))  # type: ignore[type-var]

@@ -26,7 +26,7 @@ from beamlib import __version__
 from beamlib.data.conversations import FileState
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, sha256, to_json, write_json
-from beamlib.llm.model import Basis
+from beamlib.llm.exchange import Basis
 from beamlib.memory.protocol import NO_CUTS, Cuts
 from beamlib.places import ROOT
 
@@ -48,11 +48,9 @@ class ContextLosses:
     @classmethod
     def of(cls, answers: Iterable[Answer]) -> ContextLosses:
         """Count over `answers`; those that do not record cuts count as having none."""
-        total = cls()
-        for answer in answers:
-            cuts = answer.cuts or NO_CUTS
-            total += cls(int(answer.gaps > 0), int(cuts != NO_CUTS), cuts)
-        return total
+        answers = list(answers)
+        cuts = [answer.cuts for answer in answers if answer.cuts and answer.cuts != NO_CUTS]
+        return cls(sum(answer.gaps > 0 for answer in answers), len(cuts), sum(cuts, NO_CUTS))
 
     def __add__(self, other: ContextLosses) -> ContextLosses:
         return ContextLosses(self.gaps + other.gaps, self.cut_answers + other.cut_answers, self.cuts + other.cuts)
@@ -162,7 +160,6 @@ class UnitOutput:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the text."""
         return sha256(self.text.encode("utf-8", "surrogatepass"))  # a damaged file may hold half a character
 
     @property
@@ -210,7 +207,6 @@ class RunManifest(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read and check the manifest in an arm's folder."""
         return read_task_manifest(folder / cls.file, cls)
 
     @classmethod
@@ -222,7 +218,17 @@ class RunManifest(BaseModel):
         sums: Mapping[str, Mapping[str, str]],
     ) -> Self:
         """Build the manifest with these `fields` over these units; `sums` are the checksums by part and unit."""
-        return build_manifest(cls, fields, conversations, left_out, sums)
+        ordered = dict(sorted(conversations.items()))
+        checksums = {
+            part: {unit: of_part[unit] for unit in ordered if unit in of_part} for part, of_part in sums.items()
+        }
+        hashes = {
+            "answers_sha256": checksums.pop(ANSWERS, {}), "judgements_sha256": checksums.pop(JUDGEMENTS, {}),
+            "data_sha256": combined_hash({key: record.sha256 for key, record in ordered.items()}),
+            "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
+            **({"extra_sha256": checksums} if checksums else {}),
+        }  # fmt: skip
+        return cls.model_validate({**fields, "conversations": ordered, "left_out": left_out, **hashes})
 
     def write(self, folder: Path) -> None:
         """Write it, after all records that it has checksums of."""
@@ -253,31 +259,6 @@ class TaskManifest(RunManifest):
 
 
 AnyManifest = TypeVar("AnyManifest", bound=RunManifest)
-
-
-def build_manifest(
-    kind: type[AnyManifest],
-    fields: Mapping[str, Any],
-    conversations: Mapping[str, ConversationRecord],
-    left_out: Mapping[str, str],
-    sums: Mapping[str, Mapping[str, str]],
-) -> AnyManifest:
-    """Build the manifest with these `fields` over these units; `sums` are the checksums by part and unit."""
-    ordered = dict(sorted(conversations.items()))
-    named = {part: {key: own[key] for key in ordered if key in own} for part, own in sums.items()}
-    further = {part: own for part, own in named.items() if part not in (ANSWERS, JUDGEMENTS)}
-    return kind.model_validate(
-        {
-            **fields,
-            "conversations": ordered,
-            "data_sha256": combined_hash({key: record.sha256 for key, record in ordered.items()}),
-            "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
-            "left_out": left_out,
-            "answers_sha256": named.get(ANSWERS, {}),
-            "judgements_sha256": named.get(JUDGEMENTS, {}),
-            **({"extra_sha256": further} if further else {}),
-        }
-    )
 
 
 def read_part(
@@ -329,7 +310,7 @@ def checked(kind: type[Record], value: object, where: str, advice: str = OTHER_V
 
 
 def made_by() -> dict[str, str]:
-    """The version and commit that every manifest names."""
+
     return {"package_version": __version__, "commit": commit()}
 
 
@@ -338,8 +319,9 @@ def commit() -> str:
     """The checkout's commit, with `+changes` where the working tree differs; `unknown` outside a checkout."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
+        command = ["git", "-C", str(ROOT), *arguments]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        return process.stdout.strip() if process.returncode == 0 else ""
 
     try:
         head = git("rev-parse", "HEAD")

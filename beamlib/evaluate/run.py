@@ -6,7 +6,8 @@ A folder has `answers.jsonl`, `judgements.jsonl` and `manifest.json` (`beamlib.e
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,19 +27,22 @@ from beamlib.evaluate.arms import (
     configuration_of,
     experiments,
 )
-from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest, restrict
+from beamlib.evaluate.beam_records import RECORD_KINDS, Evaluation, Manifest
 from beamlib.evaluate.conversation_record import record_of
 from beamlib.evaluate.jobs import AnyArm
 from beamlib.evaluate.judging import evidence_of, judge_arms, to_judge
-from beamlib.evaluate.records import JUDGEMENTS, Answer, left_out_line
+from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, Answer, left_out_line
 from beamlib.evaluate.run_store import MODEL_CODE, prompt_hashes, settings_of
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside
+from beamlib.llm.admission import admission_calls, learnt_marks, read_reply
 from beamlib.llm.call_store import CallStore
+from beamlib.llm.prompts import prompts_in_force
 from beamlib.memory.declared import kind_of, young_settings
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.run import Run
+from beamlib.scoring.judge_exam import JudgeExam, known_verdicts
 
 JUDGE_CODE = (
     *MODEL_CODE,
@@ -102,6 +106,8 @@ class Beam(Task):
     def settings(self, arm: AnyArm, parameters: Run) -> dict[str, Any]:
         """The arm, the parameters that its answers rest on, and the code of a memory of the user's own."""
         of_others = young_settings() - kind_of(arm.memory).own_settings.model_fields.keys()
+        if "questions_accumulate" in parameters.flags:  # elsewhere an answer rests on no other question
+            of_others -= {"per_ability"}
         names = [name for name in answer_parameters(arm.memory) if name not in of_others]
         settings = {"arm": arm.model_dump(), **settings_of(parameters, names)}
         settings["released"] = sorted(parameters.flags)
@@ -130,6 +136,11 @@ class Beam(Task):
             "notes": run.identity_of(arm.target)[1] if arm.target else (),
             "claimed": False,
         }  # fmt: skip
+
+    def part(self, unit: Unit, questions: Collection[str]) -> Unit:
+        """The conversation with some of its questions."""
+        chosen = tuple(probe for probe in unit.gold.probes if probe.id in questions)
+        return _unit(replace(unit.gold, probes=chosen))
 
     def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
         """Each answer with its question and gold."""
@@ -170,6 +181,12 @@ def _truncation(run: Run, answers: Iterable[Answer]) -> str:
     return ""
 
 
+def _few(names: set[str]) -> str:
+    """Name the first five: an endpoint may call itself otherwise in every reply."""
+    more = [f"{len(names) - 5:,} others"] if len(names) > 5 else []
+    return " and ".join([*sorted(names)[:5], *more])
+
+
 def _answerers(run: Run) -> str:
     """Say which models and fingerprints replies name, where the model is not the one that was asked."""
     named: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
@@ -178,12 +195,28 @@ def _answerers(run: Run) -> str:
             for known, name in zip(named.setdefault((role, model), (set(), set())), names, strict=True):
                 known.update(filter(None, [name]))
     sentences = [
-        f"{role} {model} was answered by {' and '.join(sorted(models))}" if models else f"{role} {model}"
+        f"{role} {model} was answered by {_few(models)}" if models else f"{role} {model}"
         for (role, model), (models, _) in named.items()
     ]
-    prints = [f" (fingerprint {', '.join(sorted(known))})" if known else "" for _, known in named.values()]
+    prints = [f" (fingerprint {_few(known)})" if known else "" for _, known in named.values()]
     told = "; ".join(sentence + known for sentence, known in zip(sentences, prints, strict=True))
     return f"By their replies: {told}." if told else ""
+
+
+def judge_exam(run: Run) -> str:
+    """Say how the judge did in the exam of an admission of this run; empty if there was none."""
+    judge = run.endpoints.get("judge")
+    calls = admission_calls(run.calls_folder().parent) if judge else []
+    known = known_verdicts(question=run.judging.question_in_prompt)
+    stored = {
+        call.about: call for call in calls if judge and (call.model, call.base_url) == (judge.model, judge.base_url)
+    }
+    if judge is None or not all(item.prompt.about in stored for item in known):
+        return ""
+    marks = learnt_marks(calls, judge)
+    with prompts_in_force(run.prompt_files):
+        replies = [read_reply(stored[item.prompt.about], marks) for item in known]
+        return f"{judge.model}, {JudgeExam.of(known, replies).line}."
 
 
 def evaluate(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> Evaluation:
@@ -204,6 +237,7 @@ def evaluation_of(plan: TaskPlan) -> Evaluation:
         manifests={name: restrict(manifest, plan.units, plan.left_out) for name, manifest in manifests.items()},
         loaded={key: unit.gold for key, unit in plan.units.items()},
         answerers=_answerers(plan.run),
+        exam=judge_exam(plan.run),
         truncation=_truncation(
             plan.run, (a for name in plan.stores for own in plan.records(name).values() for a in own)
         ),
@@ -219,3 +253,10 @@ def evaluate_experiment(parameters: RunParameters | Run, experiment: str) -> Eva
 def plan_run(parameters: RunParameters | Run, arms: Sequence[Arm], *, quiet: bool = False) -> TaskPlan:
     """Read the conversations of a tier and find out what is missing; nothing is computed or called."""
     return plan_task(BEAM, parameters, arms, quiet=quiet)
+
+
+def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, str]) -> Manifest:
+    """The manifest of a part of a run: the hashes cover only the conversations named. `left_out` is the part's own."""
+    kept = {key: record for key, record in manifest.conversations.items() if key in ids}
+    sums = {ANSWERS: manifest.answers_sha256, JUDGEMENTS: manifest.judgements_sha256}
+    return Manifest.over(dict(manifest), kept, left_out, sums)

@@ -11,20 +11,21 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from pydantic import BaseModel
 
 from beamlib.errors import UserError
 from beamlib.evaluate.records import ANSWERS, AnyManifest, ConversationRecord, UnitOutput, read_part
-from beamlib.files import make_folder, write_text
+from beamlib.evaluate.timing import TIMES, Timing, read_timings
+from beamlib.files import make_folder, to_json, write_text
 from beamlib.memory.declared import young_settings
 from beamlib.params import FIELDS, RunParameters
 from beamlib.run import Run
 
 # Whatever an answer depends on; the reports and the command line are left out on purpose.
 MODEL_CODE = (
-    *(f"beamlib.llm.{name}" for name in ("client", "model", "prompts", "retrying")),
+    *(f"beamlib.llm.{name}" for name in ("client", "exchange", "model", "prompts", "retrying")),
     "beam_offline", "beam_generate.read_facts",
     "beamlib.llm.json_replies", "beamlib.llm.thoughts",
 )  # fmt: skip
@@ -41,6 +42,23 @@ ANSWER_CODE = (
 )
 
 
+class Begun(NamedTuple):
+    """The records of a unit about some of its questions, by part, and the ids of all its questions in order."""
+
+    parts: Mapping[str, UnitOutput]
+    order: Sequence[str]
+
+    def questions(self, part: str) -> frozenset[str]:
+        """The questions that have a record in a part."""
+        return frozenset(record.probe_id for record in self.parts[part].records) if part in self.parts else frozenset()
+
+    def completed(self, part: str, records: Sequence[Any]) -> list[Any]:
+        """The records of a part with `records` about the other questions, in the order of the questions."""
+        before = self.parts[part].records if part in self.parts else []
+        return sorted([*before, *records], key=lambda record: self.order.index(record.probe_id))
+
+
+_NOTHING = Begun({}, ())
 _SHARE_OF_TIME = 10
 """A file is written again no sooner than this many times as long as the last writing took."""
 
@@ -67,10 +85,16 @@ class RunStore(Generic[AnyManifest]):
         self.folder, self.fields = folder, dict(fields)
         self.outputs: dict[str, dict[str, UnitOutput]] = {part: {} for part in records}
         self.left_out: dict[str, str] = {}
+        self.begun: dict[str, Begun] = {}
+        """What `keep_part` kept, until the rest is added."""
         self.pending = False
         """Whether records were added that are not on file yet."""
         self._kind, self._records = kind, records
         self._changed, self._due = set(records), 0.0
+        self._timings: dict[tuple[str, tuple[str, ...]], Timing] | None = None
+        self._dropped = set[str]()
+        self._kept_fields: dict[str, Any] = {}
+        self._of_other_data: dict[str, dict[str, UnitOutput]] = {part: {} for part in records}
 
     @property
     def manifest_path(self) -> Path:
@@ -109,11 +133,13 @@ class RunStore(Generic[AnyManifest]):
             if stated is None or stated.key != self.key(part):
                 continue
             for unit, output in read_part(self.folder, part, self._records[part], manifest.conversations).items():
-                valid = unit not in data or (output.data == data[unit] and not (retry and output.transient))
-                if valid and output.sha256 == stated.sha256.get(unit):
-                    self.outputs[part][unit] = output
+                if output.sha256 != stated.sha256.get(unit) or (unit in data and retry and output.transient):
+                    continue
+                current = unit not in data or output.data == data[unit]
+                (self.outputs if current else self._of_other_data)[part][unit] = output
         self._drop_incomplete()
         self.fields |= manifest.kept_fields(any(self.outputs.values()))
+        self._kept_fields = manifest.kept_fields(True)
 
     def _drop_incomplete(self) -> None:
         before: set[str] | None = None
@@ -121,6 +147,22 @@ class RunStore(Generic[AnyManifest]):
             for unit in () if before is None else units.keys() - before:
                 del units[unit]
             before = set(units)
+
+    def other_questions(self, unit: str) -> frozenset[str]:
+        """The questions that the answers on file are about, where they rest on other data than the unit has now."""
+        parts = {part: own[unit] for part, own in self._of_other_data.items() if unit in own}
+        return Begun(parts, ()).questions(ANSWERS)
+
+    def keep_part(self, unit: str, data: ConversationRecord, order: Sequence[str]) -> None:
+        """Keep the records on file that rest on `data`, the unit with some of its questions; `order` has them all."""
+        parts = {part: own[unit] for part, own in self._of_other_data.items() if unit in own and own[unit].data == data}
+        if ANSWERS in parts:
+            self.begun[unit] = Begun(parts, order)
+            self.fields |= self._kept_fields
+
+    def questions_begun(self, unit: str, part: str = ANSWERS) -> frozenset[str]:
+        """The questions of a unit that have a record in `part`, and of which others are to be added."""
+        return self.begun.get(unit, _NOTHING).questions(part)
 
     def leave_out(self, reasons: Mapping[str, str], asked: Collection[str]) -> None:
         """Drop the records of units that are left out; what is on file of units that are not `asked` for stays."""
@@ -132,26 +174,45 @@ class RunStore(Generic[AnyManifest]):
         """Drop all records of a unit, which are then computed again."""
         for units in self.outputs.values():
             units.pop(unit, None)
+        self.begun.pop(unit, None)
+        self._dropped.add(unit)
 
     def begin(self) -> None:
         """Create the folder: a place that cannot be written to fails now and not after the work."""
         make_folder(self.folder)
 
     def add(self, unit: str, data: ConversationRecord, records: Mapping[str, Sequence[BaseModel]]) -> None:
-        """Record a unit's output by part. It is on file soon after, and at the latest with `flush`."""
+        """Record a unit's output by part, with what is begun. It is on file soon after, at the latest with `flush`."""
         for part, own in records.items():
-            self.outputs[part][unit] = UnitOutput(list(own), data)
+            if part == TIMES:
+                self._add_timings(own)
+                continue
+            every = self.begun[unit].completed(part, own) if unit in self.begun else list(own)
+            self.outputs[part][unit] = UnitOutput(every, data)
             self._changed.add(part)
         self.pending = True
         if time.monotonic() >= self._due:
             self.flush()
 
+    def _add_timings(self, rows: Iterable[Any]) -> None:
+        """Add what was timed; a first measurement stays, as later ones may wait for no model."""
+        if self._timings is None:
+            on_file = read_timings(self.folder, self.key(ANSWERS))
+            kept = (row for row in on_file if row.conversation_id not in self._dropped)
+            self._timings = {(row.conversation_id, row.questions): row for row in kept}
+        for row in rows:
+            timed = row.model_copy(update={"key": self.key(ANSWERS)})
+            self._timings.setdefault((row.conversation_id, row.questions), timed)
+
     def flush(self) -> None:
         """Write what is not on file yet, the manifest last."""
         started = time.monotonic()
         for part in sorted(self._changed):
-            units = self.outputs[part]
+            units = self._units(part)
             write_text(self.folder / f"{part}.jsonl", "".join(units[unit].text for unit in sorted(units)))
+        if self._timings:
+            lines = [to_json(self._timings[key].model_dump(mode="json")) + "\n" for key in sorted(self._timings)]
+            write_text(self.folder / f"{TIMES}.log", "".join(lines))
         self._changed.clear()
         self.manifest().write(self.folder)
         self.pending = False
@@ -174,11 +235,18 @@ class RunStore(Generic[AnyManifest]):
         ours, theirs = ({k: v for k, v in dict(one).items() if k not in fixed} for one in (now, on_file))
         return ours != theirs
 
+    def _units(self, part: str) -> Mapping[str, UnitOutput]:
+        """What a file has: the outputs, and of units without complete answers what is begun."""
+        waiting = (unit for unit in self.begun if unit not in self.outputs[ANSWERS])
+        begun = {unit: self.begun[unit].parts for unit in waiting}
+        return {**{unit: parts[part] for unit, parts in begun.items() if part in parts}, **self.outputs[part]}
+
     def manifest(self) -> AnyManifest:
         """Build the manifest of the records that there are."""
-        units = self.outputs[ANSWERS]
-        sums = {part: {unit: own[unit].sha256 for unit in sorted(own)} for part, own in self.outputs.items()}
-        return self._kind.over(self.fields, {unit: own.data for unit, own in units.items()}, self.left_out, sums)
+        parts = {part: self._units(part) for part in self.outputs}
+        sums = {part: {unit: own[unit].sha256 for unit in sorted(own)} for part, own in parts.items()}
+        data = {unit: own.data for unit, own in parts[ANSWERS].items()}
+        return self._kind.over(self.fields, data, self.left_out, sums)
 
 
 def settings_of(parameters: RunParameters, names: Iterable[str]) -> dict[str, Any]:

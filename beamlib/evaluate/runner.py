@@ -6,13 +6,15 @@ edited, or rests on other data, settings, prompts or code, is computed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from beamlib.errors import UserError
 from beamlib.evaluate.jobs import AnyArm, JudgeJob, Records, run_jobs
+from beamlib.evaluate.kept_settings import keep_files
 from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, RUN
 from beamlib.evaluate.run_store import RunStore
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, arm_name
@@ -20,7 +22,7 @@ from beamlib.llm.model import ModelRoles
 from beamlib.params import RunParameters
 from beamlib.plugins import plugins
 from beamlib.processes import one_cluster
-from beamlib.run import Run, keep_files
+from beamlib.run import Run
 
 
 def plan_task(
@@ -54,8 +56,10 @@ def plan_task(
         reasons = {unit.id: why for unit in units if (why := task.excluded(unit, arm))}
         excluded[arm_name(arm)] = set(reasons)
         store.leave_out({**left_out, **reasons}, asked=[*data, *left_out])
-        for unit in data if run.calls == "refresh" else ():
-            store.drop(unit)
+        for unit in units:
+            _keep_part(task, store, unit, run)
+            if run.calls == "refresh":
+                store.drop(unit.id)
 
     def lacking(unit: Unit, parts: Sequence[str]) -> list[AnyArm]:
         return [
@@ -67,10 +71,37 @@ def plan_task(
 
     answers = [part for part in task.records if part != JUDGEMENTS]
     verdicts = [JUDGEMENTS] if judged and task.judge else []
-    answering = [(unit, own) for unit in units if (own := lacking(unit, answers))]
+    answering = [work for unit in units for work in _unanswered(task, unit, lacking(unit, answers), stores)]
     judging = [(unit, own) for unit in units if (own := lacking(unit, verdicts))]
     named = {arm_name(arm): arm for arm in arms}
     return TaskPlan(task, run, named, {unit.id: unit for unit in units}, stores, answering, judging, left_out, known)
+
+
+def _keep_part(task: Task, store: RunStore[Any], unit: Unit, run: Run) -> None:
+    """Keep the answers on file to some of the questions that are asked now; a smaller slice is a `UserError`."""
+    on_file = store.other_questions(unit.id)
+    part = task.part(unit, on_file) if on_file else None
+    if part is None:
+        return
+    order = [probe.id for probe in unit.asked.probes]
+    if run.chat.per_ability and on_file > set(order) and run.calls != "refresh":
+        raise UserError(
+            f"{store.folder}: it has answers to {len(on_file)} questions of {unit.id}, and {len(order)} are asked with "
+            f"--per-ability {run.chat.per_ability}; a slice can grow and not shrink: name another run folder."
+        )
+    store.keep_part(unit.id, part.record, order)
+
+
+def _unanswered(
+    task: Task, unit: Unit, arms: Sequence[AnyArm], stores: Mapping[str, RunStore[Any]]
+) -> Iterator[tuple[Unit, Sequence[AnyArm]]]:
+    """Group arms by the questions of a unit that they have not answered."""
+    groups: dict[frozenset[str], list[AnyArm]] = {}
+    for arm in arms:
+        groups.setdefault(stores[arm_name(arm)].questions_begun(unit.id), []).append(arm)
+    for answered, own in groups.items():
+        rest = {probe.id for probe in unit.asked.probes} - answered if answered else ()
+        yield (task.part(unit, rest) if rest else None) or unit, own
 
 
 def plan_scoring(
@@ -138,7 +169,8 @@ def run_task(plan: TaskPlan, *, command: str = "", quiet: bool = False) -> None:
     if not plan.pending:
         return
     together = task.batch if run.models_file and plugins().cluster is None else 1
-    rounds = task.answer_jobs(task.merge_shared(plan.answering), run, command, together=together)
+    waves = _waves(task.merge_shared(plan.answering))
+    rounds = [jobs for work in waves for jobs in task.answer_jobs(work, run, command, together=together)]
     shared: dict[str, Any] = {"suite": task.name, "isolated": task.isolated, "quiet": quiet}
     label = task.label(run)
     # closing: where a file cannot be written, the workers end as well.
@@ -154,6 +186,16 @@ def run_task(plan: TaskPlan, *, command: str = "", quiet: bool = False) -> None:
                 for arm, own in verdicts.items():
                     record = plan.units[job.conversation_id].record
                     plan.stores[arm].add(job.conversation_id, record, {JUDGEMENTS: own})
+
+
+def _waves(work: Iterable[tuple[Unit, Sequence[AnyArm]]]) -> list[list[tuple[Unit, Sequence[AnyArm]]]]:
+    """Divide the work so that a unit's arms with different questions, which share a call store, are asked in turn."""
+    waves, seen = list[list[tuple[Unit, Sequence[AnyArm]]]](), Counter[str]()
+    for unit, arms in work:
+        waves += [[]] if seen[unit.id] == len(waves) else []
+        waves[seen[unit.id]].append((unit, arms))
+        seen[unit.id] += 1
+    return waves
 
 
 def _by_unit(name: str, records: Records, units: Collection[str]) -> dict[str, Records]:
@@ -181,8 +223,12 @@ def _flushed(plan: TaskPlan) -> Iterator[None]:
 def _judge_jobs(plan: TaskPlan, command: str) -> list[JudgeJob]:
     jobs = []
     for unit, arms in plan.judging:
-        names = [arm_name(arm) for arm in arms]
-        asked = {name: plan.task.to_judge(unit, plan.stores[name].records(ANSWERS, unit.id)) for name in names}
+        asked = {}
+        for name in map(arm_name, arms):
+            store = plan.stores[name]
+            judged = store.questions_begun(unit.id, JUDGEMENTS)
+            answers = [one for one in store.records(ANSWERS, unit.id) if not judged or one.probe_id not in judged]
+            asked[name] = plan.task.to_judge(unit, answers)
         if plan.task.judge is not None:
             jobs.append(JudgeJob(unit.id, asked, plan.task.judge, plan.run, plan.task.name, command))
     return jobs
@@ -218,17 +264,25 @@ class Rehearsal:
 
 def rehearsals(plan: TaskPlan) -> list[Rehearsal]:
     """What every pending unit lacks."""
-    answering = {unit.id: (unit, arms) for unit, arms in plan.task.merge_shared(plan.answering)}
-    judging = {unit.id: (unit, [arm_name(arm) for arm in arms]) for unit, arms in plan.judging}
-    pending = {
-        **{key: unit for key, (unit, _) in judging.items()},
-        **{key: unit for key, (unit, _) in answering.items()},
-    }
-    found = []
-    for key, unit in pending.items():
-        names = judging[key][1] if key in judging else []
-        stores = {name: plan.stores[name].outputs[ANSWERS] for name in names}
-        on_file = {name: own[key].records for name, own in stores.items() if key in own}
-        arms = answering[key][1] if key in answering else ()
-        found.append(Rehearsal(plan.task, unit, arms, on_file, plan.run, judged=bool(names)))
-    return found
+    on_file = {unit.id: _unjudged_answers(plan, unit, arms) for unit, arms in plan.judging}
+    judged = set(on_file)
+    parts = []
+    for unit, arms in plan.task.merge_shared(plan.answering):
+        # Judging takes the whole unit, also where some of its questions are left to ask.
+        waiting = on_file.pop(unit.id, {}) if plan.units.get(unit.id) is unit else {}
+        parts.append(Rehearsal(plan.task, unit, arms, waiting, plan.run, judged=unit.id in judged))
+    alone = {key: answers for key, answers in on_file.items() if answers}
+    return [*parts, *(Rehearsal(plan.task, plan.units[key], (), answers, plan.run) for key, answers in alone.items())]
+
+
+def _unjudged_answers(plan: TaskPlan, unit: Unit, arms: Sequence[AnyArm]) -> dict[str, Sequence[Any]]:
+    """The answers on file to a unit that lack a verdict, by arm."""
+    answers: dict[str, Sequence[Any]] = {}
+    for name in map(arm_name, arms):
+        store = plan.stores[name]
+        begun = store.begun.get(unit.id)
+        if unit.id in store.outputs[ANSWERS]:
+            answers[name] = store.records(ANSWERS, unit.id)
+        elif begun is not None and JUDGEMENTS not in begun.parts:
+            answers[name] = begun.parts[ANSWERS].records
+    return answers

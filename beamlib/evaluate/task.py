@@ -7,7 +7,7 @@ progress and records failures. A new benchmark is one subclass of `Task` (see `t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -144,6 +144,10 @@ class Task(ABC):
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
         """Why an arm cannot be asked about a unit; empty where it can."""
         return ""
+
+    def part(self, unit: Unit, questions: Collection[str]) -> Unit | None:
+        """The unit with some of its questions; None where a task asks all of them."""
+        return None
 
     def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
         """The answers to a unit with the gold that the judge needs."""

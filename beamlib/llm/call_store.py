@@ -29,14 +29,12 @@ from pydantic import Field, ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256, sync
-from beamlib.llm.exchange import Count, Exchange
-from beamlib.llm.model import REFUSALS, TRANSIENT, Basis, Completion, basis_of
+from beamlib.llm.exchange import Basis, Count, Exchange, basis_of
+from beamlib.llm.model import REFUSALS, TRANSIENT, Completion
 
 FORMAT = 4
 THIS_RUN = uuid.uuid4().hex
 """Id of the run that this process started; its workers receive it."""
-UNLOCKED = "BEAMLIB_UNLOCKED"
-"""Environment variable: open stores as files that nobody changes, because the folder may not support locks."""
 _BUSY_SECONDS = 10.0
 _PAGE = 500
 
@@ -410,7 +408,7 @@ class CallStore:
         with self.path.open("rb") as handle:
             header = handle.read(20)
         # In WAL mode without a WAL, SQLite would have to create one.
-        return "ro&immutable=1" if header[18:20] == b"\2\2" or UNLOCKED in os.environ else "ro"
+        return "ro&immutable=1" if header[18:20] == b"\2\2" else "ro"
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

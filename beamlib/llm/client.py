@@ -15,14 +15,14 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import tenacity
 
 from beamlib.errors import UserError
 from beamlib.files import parse_json, sha256, to_json
-from beamlib.llm.endpoints import UNLIMITED_TOKENS, Endpoint
+from beamlib.llm.endpoints import RERANK, UNLIMITED_TOKENS, Endpoint, Route
 from beamlib.llm.faults import Asker, RefusedField, RetryableError, error_text, excerpt, field_error, status_error
 from beamlib.llm.keys import read_key, without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
@@ -32,10 +32,6 @@ from beamlib.llm.reply_body import describe_tools, message_text, other_model, re
 from beamlib.llm.retrying import POLICIES
 from beamlib.llm.transport import Response, Transport
 
-Route = Literal["chat/completions", "responses", "embeddings", "rerank"]
-ROUTES: tuple[Route, ...] = ("chat/completions", "responses", "embeddings")
-"""What requests of other programs are forwarded to, relative to the base URL."""
-RERANK: Route = "rerank"
 _WITHOUT_TEXT: tuple[Route, ...] = ("embeddings", RERANK)  # replies are numbers
 
 _TEMPLATE_TOKENS = 2_000
@@ -101,19 +97,15 @@ class EndpointModel:
         role: Who asks, for messages to the user.
         endpoint: Where the model is served, and how it is asked.
         prompts: Those of the run; by default the project's own.
-        max_concurrency: Requests in flight, where several processes share the endpoint's `concurrency`.
     """
 
     route: Route = "chat/completions"
     forwards = False
 
-    def __init__(
-        self, role: str, endpoint: Endpoint, *, prompts: Prompts | None = None, max_concurrency: int | None = None
-    ) -> None:
+    def __init__(self, role: str, endpoint: Endpoint, *, prompts: Prompts | None = None) -> None:
         self.role = role
         self.endpoint = endpoint
         self.prompts = prompts
-        self.max_concurrency = max_concurrency or endpoint.concurrency
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
 
     @cached_property
@@ -172,7 +164,7 @@ class EndpointModel:
         """
         self.check_key()
         services = _SERVICES.setdefault(asyncio.get_running_loop(), {})
-        address = self.endpoint.base_url, self.max_concurrency
+        address = self.endpoint.base_url, self.endpoint.concurrency
         service = services.get(address) or services.setdefault(address, _Service(*address))
         reception = service.reception(self.role, self.endpoint.model)
         call = Call(prompt, service, reception, service.terms.number)
@@ -328,7 +320,7 @@ class EndpointModel:
         reply = self._read(call, response, body, tools=tools)
         reply = with_own_counts(reply, body, writes=self.route not in _WITHOUT_TEXT)
         if reply.answered_by:
-            self._say_once(call.reception, reply.answered_by, f"names {reply.answered_by} as the model that answers.")
+            self._say_once(call.reception, "model", f"names {reply.answered_by} as the model that answers.")
         return replace(reply, usage=usage(reply.usage), latency=latency)
 
     def _named(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -431,11 +423,6 @@ class EndpointModel:
         return Completion(text, usage, 0.0, reason, **self._named(body), thoughts=thoughts)
 
 
-def forwarded_step(arm: str, route: Route) -> str:
-    """Name the step that a call of an arm's memory is stored as, for example `mem0/chat`."""
-    return f"{arm}/{route.partition('/')[0]}"
-
-
 class ForwardingModel(EndpointModel):
     """One route of a role's endpoint for requests that other programs wrote. A `Model`.
 
@@ -449,8 +436,8 @@ class ForwardingModel(EndpointModel):
 
     forwards = True
 
-    def __init__(self, role: str, endpoint: Endpoint, route: Route, *, max_concurrency: int | None = None) -> None:
-        super().__init__(role, endpoint, max_concurrency=max_concurrency)
+    def __init__(self, role: str, endpoint: Endpoint, route: Route) -> None:
+        super().__init__(role, endpoint)
         self.route = route
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
@@ -492,7 +479,8 @@ class ForwardingModel(EndpointModel):
         items = body.get(name) if isinstance(body, dict) else None
         if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
             raise self._nothing(response.content, name)
-        reason = items[0].get("finish_reason") if self.route == "chat/completions" else None
+        choice = _choice(items) if self.route == "chat/completions" else None
+        reason = choice.get("finish_reason") if choice else None
         reason = reason if isinstance(reason, str) else ""
         return Completion(to_json(body), read_usage(body.get("usage")), 0.0, reason, **self._named(body))
 

@@ -30,8 +30,6 @@ from beamlib.llm.transport import Response
 
 EMBED = "encoder/embeddings"
 """The step that calls of an encoder are stored as."""
-_BATCH = 64
-"""Texts of a request, until the server refuses as many."""
 _ABOUT_LENGTH = re.compile(r"\btokens?\b|\blength\b|\btoo (?:long|large|big)\b|\A413\b", re.IGNORECASE)
 _TOKENS = re.compile(r"(\d[\d,]*) *(?=tokens?\b)|(?<=\btokens)\W+(?:\w+\W+)?(\d[\d,]*)", re.IGNORECASE)
 _MARGIN = 0.95
@@ -69,14 +67,14 @@ class EmbeddingModel(ForwardingModel):
     numbers that are not finite is retried like any unusable reply.
     """
 
-    def __init__(self, role: str, endpoint: Embedding, *, max_concurrency: int | None = None) -> None:
-        super().__init__(role, endpoint, "embeddings", max_concurrency=max_concurrency)
+    def __init__(self, role: str, endpoint: Embedding) -> None:
+        super().__init__(role, endpoint, "embeddings")
         self._embedding = endpoint
         self._dimensions = endpoint.dimensions or 0
         self._waiting: deque[tuple[str, asyncio.Future[Completion]]] = deque()
         self._workers: set[asyncio.Task[None]] = set()
         self._running = 0
-        self._most = _BATCH
+        self._most = endpoint.batch
         self._shortest_cut = sys.maxsize
         self._cuts = 0
 
@@ -97,7 +95,7 @@ class EmbeddingModel(ForwardingModel):
         """
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting.append((self.request(prompt)["input"], future))
-        if self._running < self.max_concurrency:
+        if self._running < self.endpoint.concurrency:
             self._running += 1
             worker = asyncio.create_task(self._work())
             self._workers.add(worker)

@@ -20,11 +20,15 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from beamlib.errors import UserError
 from beamlib.files import read_settings, to_json, write_text
+from beamlib.llm.exchange import MOST_REPLY_BYTES, Basis
 from beamlib.llm.keys import is_key_name, is_variable_name, key_values, looks_like_key, read_key, without_key
-from beamlib.llm.model import MOST_REPLY_BYTES, Basis
 
 EMBEDDING, RERANKER = "embedding", "reranker"
 """The role that turns texts into vectors, for encoders and for memories from outside this package."""
+Route = Literal["chat/completions", "responses", "embeddings", "rerank"]
+ROUTES: tuple[Route, ...] = ("chat/completions", "responses", "embeddings")
+"""What requests of other programs are forwarded to, relative to the base URL."""
+RERANK: Route = "rerank"
 MODELS = "models.yaml"
 """Name of a models file in the folder of parameter files, and in a run folder where one endpoint plays every role."""
 BACKBONE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -41,6 +45,11 @@ _OWN_FIELDS = ("model", "messages", "stream", "n", "temperature", "seed", "max_t
 _ADDRESS = "must be an address such as http://127.0.0.1:8000/v1, without # and with no query but Azure's api-version"
 _QUERY = {"api-version"}
 _NO_KEY = "put it into an environment variable, and that variable's name into key_variable"
+
+
+def forwarded_step(arm: str, route: Route) -> str:
+    """Name the step that a call of an arm's memory is stored as, for example `mem0/chat`."""
+    return f"{arm}/{route.partition('/')[0]}"
 
 
 def _entries(value: object, path: tuple[str, ...] = ("",)) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -190,7 +199,7 @@ class Endpoint(BaseModel):
         return self.model_dump(
             exclude={
                 "input_price", "cached_input_price", "output_price", "concurrency", "timeout", "attempts", "patience",
-                "key_variable", "max_reply_bytes", *unset,
+                "key_variable", "max_reply_bytes", "batch", *unset,
             }
         )  # fmt: skip
 
@@ -202,6 +211,7 @@ class Embedding(Endpoint):
         dimensions: How many numbers a vector has. Encoders read it from the reply; memories of others need it.
         query_prefix: Goes before a text that is searched for; models such as E5 were trained with one.
         passage_prefix: Goes before a text that is searched in.
+        batch: Texts of a request, until the server refuses as many.
     """
 
     context_window: int = Field(default=8_192, ge=1)
@@ -210,6 +220,7 @@ class Embedding(Endpoint):
     dimensions: int | None = Field(default=None, ge=1, le=65_536)
     query_prefix: str = Field(default="", max_length=1_000)
     passage_prefix: str = Field(default="", max_length=1_000)
+    batch: int = Field(default=64, ge=1, le=2_048)
 
 
 class Reader(Endpoint):
@@ -232,7 +243,8 @@ class Reader(Endpoint):
     def of(self, method: str) -> Endpoint:
         """Return the endpoint that answers for `method`: its own entry, or the backbone's."""
         base = {name: getattr(self, name) for name in Endpoint.model_fields}
-        return self.methods.get(method) or Endpoint.model_construct(**base)
+        stated = self.model_fields_set & base.keys()
+        return self.methods.get(method) or Endpoint.model_construct(_fields_set=stated, **base)
 
 
 class ModelsFile(BaseModel):

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache
 from typing import Any, TypeVar, get_origin
 
@@ -32,6 +33,7 @@ Value = TypeVar("Value")
 _MOST_VALUES = 500  # objects and lists of a reply
 _DEEPEST = 60  # brackets within brackets of a damaged value
 _ECHOED_WORDS = 3  # of a text in a prompt's form: fewer may be chance
+_ALIKE = 0.75  # share of equal words, in order, from which on a text is a stand-in with words changed
 
 _CLOSING = {'"': '"', "'": "'", "“": '”“"', "„": '”“"', "‘": "’'"}
 _START = re.compile(r"\{(?=\s*(?:[\"'“‘„}]|[\w-]{1,60}\s*[:：]))|\[(?=\s*(?:[\[{\"'“‘„\]]|-?\d|true\b|false\b|null\b))")
@@ -67,11 +69,8 @@ class JsonObject(dict[str, Any]):
 
     @classmethod
     def of(cls, pairs: list[tuple[str, Any]]) -> JsonObject:
-        """Build the object from its members."""
-        value = cls(pairs)
-        if len(value) < len(pairs):
-            keys = Counter(key for key, _ in pairs)
-            value.repeated = frozenset(key for key, times in keys.items() if times > 1)
+        value, keys = cls(pairs), Counter(key for key, _ in pairs)
+        value.repeated = frozenset(key for key, times in keys.items() if times > 1)
         return value
 
 
@@ -113,13 +112,13 @@ def read_json(
         The value and an empty reason, or None and the reason.
     """
     try:
-        found = found_json(clean_reply(reply).text, cut=cut)
-        if prompt and any(_is_echo(item, prompt) for item in found):
+        pieces = found_json(clean_reply(reply).text, cut=cut)
+        if prompt and any(_is_echo(piece, prompt) for piece in pieces):
             return None, f"{who} repeats the form that its prompt shows"
-        values = [item.value for item in found]
+        values = [piece.value for piece in pieces]
         meant = _lists_in(values) if _kind(schema) is list else _objects_in(values, schema)
         if not meant:
-            return None, _absence(reply, values, schema, who, what)
+            return None, f"{who} {_absence(reply, values, schema, what)}"
         results = [_validated(value, schema, who, what, strict=strict) for value in meant]
     except RecursionError:
         return None, f"{who} is nested too deeply"
@@ -128,7 +127,7 @@ def read_json(
     wrong = [reason for value, reason in results if value is None]
     fitting = [value for value, _ in results if value is not None]
     if wrong and (strict or not fitting):
-        ends_early = cut and not found[-1].complete
+        ends_early = cut and not pieces[-1].complete
         return None, f"{who} was cut off before the end of the {what}" if ends_early else wrong[0]
     if any(_decision(value) != _decision(fitting[0]) for value in fitting[1:]):
         return None, f"{who} has two {_noun(schema)}s with different {_plural(what)}"
@@ -137,9 +136,9 @@ def read_json(
 
 def found_json(text: str, *, cut: bool = False) -> list[FoundJson]:
     """Return the objects and lists of a text in order, but none that lies in another."""
-    found: list[FoundJson] = []
+    pieces: list[FoundJson] = []
     at, left = 0, 20 * len(text) + 1_000_000
-    while len(found) < _MOST_VALUES and (start := _START.search(text, at)):
+    while len(pieces) < _MOST_VALUES and (start := _START.search(text, at)):
         begin, value, complete = start.start(), None, True
         if left > 0:
             try:
@@ -155,8 +154,8 @@ def found_json(text: str, *, cut: bool = False) -> list[FoundJson]:
             scanner = _Scanner(text, begin, cut=cut)
             value = scanner.read_value(0, in_object=False)
             at, complete = max(scanner.at, begin + 1), scanner.complete
-        found.append(FoundJson(value, text[begin:at], complete))
-    return found
+        pieces.append(FoundJson(value, text[begin:at], complete))
+    return pieces
 
 
 class _Scanner:
@@ -168,8 +167,7 @@ class _Scanner:
         self._open = {"{": 0, "[": 0}
 
     def read_value(self, depth: int, *, in_object: bool) -> Any:
-        self._skip()
-        start, sign = self.at, self.text[self.at : self.at + 1]
+        sign, start = self._sign(), self.at
         if depth > _DEEPEST:
             self._broken = True
             return Unread("")
@@ -182,9 +180,8 @@ class _Scanner:
         else:
             value = self._bare()
         if depth and not self._broken and not self._is_followed(in_object=in_object):
-            rest = _REST.match(self.text, self.at)
-            self._broken = rest is None or rest.end() == self.at
-            self.at = rest.end() if rest else self.at
+            before, self.at = self.at, _end_of(_REST, self.text, self.at)
+            self._broken = self.at == before
             value = Unread(self.text[start : self.at].strip())
         return value
 
@@ -202,9 +199,8 @@ class _Scanner:
                 name = next(group for group in key.groups() if group is not None)
                 pairs.append((_unescaped(name), self.read_value(depth + 1, in_object=True)))
             else:
-                rest = _REST.match(self.text, self.at)
-                text = rest[0].strip() if rest else ""
-                self.at += len(rest[0]) if rest else 0
+                before, self.at = self.at, _end_of(_REST, self.text, self.at)
+                text = self.text[before : self.at].strip()
                 if text[:1] in _CLOSING and self.at == len(self.text):  # a key that is cut off
                     continue
                 self._broken, damaged = not text, True
@@ -243,24 +239,23 @@ class _Scanner:
         return Unread(text) if self._cut else text
 
     def _ends_string(self, at: int, *, in_object: bool) -> bool:
-        skipped = _SPACE.match(self.text, at)
-        after = skipped.end() if skipped else at
+        after = _end_of(_SPACE, self.text, at)
         sign = self.text[after : after + 1]
         if sign in (",", "，"):
-            following = _SPACE.match(self.text, after + 1)
-            beyond = following.end() if following else after + 1
+            beyond = _end_of(_SPACE, self.text, after + 1)
             if in_object:
                 return self.text[beyond : beyond + 1] in ("", "}") or _KEY.match(self.text, beyond) is not None
             return _NEXT_ITEM.match(self.text, beyond) is not None
         return sign in ("", "}", "]") or ("\n" in self.text[at:after] and _KEY.match(self.text, after) is not None)
 
     def _bare(self) -> Any:
-        match = _BARE.match(self.text, self.at)
-        raw = match[0] if match else ""
-        self.at += len(raw)
-        if self._cut and self.at == len(self.text):  # a 0 at the very end may be the start of 0.5
-            return Unread(raw.strip())
-        return _literal(raw.strip())
+        before, self.at = self.at, _end_of(_BARE, self.text, self.at)
+        raw = self.text[before : self.at].strip()
+        if raw.casefold() in _CONSTANTS and not (self._cut and self.at == len(self.text)):
+            return _CONSTANTS[raw.casefold()]
+        if not _NUMBER.fullmatch(raw) or (self._cut and self.at == len(self.text)):
+            return Unread(raw)  # of a reply that was cut, a 0 at the very end may be the start of 0.5
+        return int(raw) if raw.lstrip("-").isdecimal() else _finite(raw)
 
     def _is_followed(self, *, in_object: bool) -> bool:
         """Tell whether after a value comes what may: a comma or bracket, or the next member although a comma lacks."""
@@ -270,20 +265,14 @@ class _Scanner:
         return _KEY.match(self.text, self.at) is not None if in_object else sign in ("{", "[", '"')
 
     def _sign(self) -> str:
-        self._skip()
+        """Skip white space and return the next character."""
+        self.at = _end_of(_SPACE, self.text, self.at)
         return self.text[self.at : self.at + 1]
 
-    def _skip(self) -> None:
-        skipped = _SPACE.match(self.text, self.at)
-        self.at = skipped.end() if skipped else self.at
 
-
-def _literal(raw: str) -> Any:
-    if raw.casefold() in _CONSTANTS:
-        return _CONSTANTS[raw.casefold()]
-    if not _NUMBER.fullmatch(raw):
-        return Unread(raw)
-    return int(raw) if raw.lstrip("-").isdecimal() else _finite(raw)
+def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
 
 
 def _finite(raw: str) -> Any:
@@ -320,7 +309,8 @@ def _fields(schema: Any) -> dict[str, FieldInfo]:
 
 def _objects_in(values: list[Any], schema: Any) -> list[JsonObject]:
     names = _fields(schema).keys()
-    return [own for value in values for own in _outermost(value, names) if not names or names & own.keys()]
+    objects = (item for value in values for item in _outermost(value, names))
+    return [item for item in objects if not names or names & item.keys()]
 
 
 def _outermost(value: Any, names: Set[str]) -> Iterator[JsonObject]:
@@ -334,15 +324,13 @@ def _outermost(value: Any, names: Set[str]) -> Iterator[JsonObject]:
 
 
 def _lists_in(values: list[Any]) -> list[Any]:
-    lists = [inner for value in values if isinstance(inner := _only_value(value), list)]
-    texts = [own for own in lists if not own or not all(isinstance(item, int | float) for item in own)]
+    lists = []
+    for value in values:
+        while isinstance(value, JsonObject) and len(value) == 1:
+            value = next(iter(value.values()))
+        lists += [value] if isinstance(value, list) else []
+    texts = [items for items in lists if not items or not all(isinstance(item, int | float) for item in items)]
     return texts or lists or ([values] if len(values) > 1 else [])  # lists of numbers beside others are references
-
-
-def _only_value(value: Any) -> Any:
-    while isinstance(value, JsonObject) and len(value) == 1:
-        value = next(iter(value.values()))
-    return value
 
 
 def _validated(value: Any, schema: Any, who: str, what: str, *, strict: bool) -> tuple[Any, str]:
@@ -387,15 +375,15 @@ def _plural(what: str) -> str:
     return what + ("es" if what.endswith(("s", "ch")) else "s")
 
 
-def _absence(reply: str, values: list[Any], schema: Any, who: str, what: str) -> str:
+def _absence(reply: str, values: list[Any], schema: Any, what: str) -> str:
     if not reply.strip():
-        return f"{who} is empty"
+        return "is empty"
     if _noun(schema) == "list":
-        return f"{who} holds no list"
+        return "holds no list"
     if not values:
-        return f"{who} holds no object with a {what}"
-    return f"{who} is " + (
-        f"an object without a {what}" if isinstance(values[0], dict) else f"a list, not an object with a {what}"
+        return f"holds no object with a {what}"
+    return (
+        f"is an object without a {what}" if isinstance(values[0], dict) else f"is a list, not an object with a {what}"
     )
 
 
@@ -420,14 +408,14 @@ class _Form:
 
 @cache
 def _form_of(prompt: PromptFile) -> _Form:
-    shown = [found.value for part in static_texts(prompt) for found in found_json(part)]
+    shown = [piece.value for part in static_texts(prompt) for piece in found_json(part)]
     stand_ins: set[str] = set()
     for value in shown:
         if not any(isinstance(part, dict) for part in (value, *_within(value))):
             continue  # a bracket in prose, such as a reference or an empty list, is no form
-        leaves = list(_leaves(value))
         texts = list(_texts(value))
-        if any(isinstance(leaf, Unread) for leaf in leaves) or not all(re.search(r"\w", text) for text in texts):
+        unread = any(isinstance(leaf, Unread) for leaf in _leaves(value))
+        if unread or not all(re.search(r"\w", text) for text in texts):
             stand_ins.update(_words(text) for text in texts if " " in text.strip() or not re.search(r"\w", text))
     inner = (
         part for value in shown for part in _within(value) if isinstance(part, dict) or any(True for _ in _texts(part))
@@ -436,18 +424,26 @@ def _form_of(prompt: PromptFile) -> _Form:
     return _Form(_spaced(" ".join(static_texts(prompt))), values, frozenset(stand_ins))
 
 
-def _is_echo(found: FoundJson, prompt_id: str) -> bool:
+def _is_echo(piece: FoundJson, prompt_id: str) -> bool:
     form = _form_of(prompt_file(prompt_id))
-    objects = (value for value in _within(found.value) if isinstance(value, dict))
-    if any(value in form.values for value in [found.value, *objects]):
+    objects = (value for value in _within(piece.value) if isinstance(value, dict))
+    if any(value in form.values for value in [piece.value, *objects]):
         return True
-    if not found.complete and _spaced(found.text) in form.text:
+    if not piece.complete and _spaced(piece.text) in form.text:
         return True
-    said = [_words(text) for text in _texts(found.value)]
-    return any(
-        text in form.stand_ins or (len(text.split()) >= _ECHOED_WORDS and any(text in one for one in form.stand_ins))
-        for text in said
-    )
+    texts = [_words(text) for text in _texts(piece.value)]
+    return any(_is_stand_in(text, stand_in) for text in texts for stand_in in form.stand_ins)
+
+
+def _is_stand_in(text: str, stand_in: str) -> bool:
+    """Tell whether a text is a prompt's stand-in: whole, its beginning, a part of it, or with some words changed."""
+    words, own = text.split(), stand_in.split()
+    spoken = len(words) > 1 and any(word.isalpha() for word in words)  # 1.0 is a value
+    if text == stand_in or (spoken and words == own[: len(words)]):
+        return True
+    if not _ECHOED_WORDS <= len(words) <= len(own):  # what fills a stand-in in is longer
+        return False
+    return text in stand_in or SequenceMatcher(None, words, own, autojunk=False).ratio() > _ALIKE
 
 
 def _spaced(text: str) -> str:

@@ -1,6 +1,6 @@
 """Recognise API keys, and search a run's files for them.
 
-Keys come from environment variables and stay in the memory of this process and of its workers. Settings are checked
+Keys come from environment variables and stay in the memory of the process that was started. Settings are checked
 before use for what looks like a key; all files of a run are searched afterwards for the values of the variables.
 """
 
@@ -101,25 +101,14 @@ _kept: dict[str, str] = {}
 def read_key(variable: str) -> str:
     """Return the key in an environment variable, empty if unset, and take it out of the environment.
 
-    Programs that this process starts do not inherit it. Workers and kernels get it by `keep_keys`.
+    Programs that this process starts do not inherit it: this process makes all calls.
     """
     if value := os.environ.get(variable):
-        keep_keys({variable: value})
+        _kept[variable] = value
+        close_process()
         if not value.startswith("/"):  # PATH and HOME stay, whatever a models file from elsewhere names
             del os.environ[variable]
     return _kept.get(variable, "").strip()
-
-
-def kept_keys() -> dict[str, str]:
-    """Return the keys that this process has read, by variable."""
-    return dict(_kept)
-
-
-def keep_keys(keys: Mapping[str, str]) -> None:
-    """Keep keys for `read_key`, and close this process to others of the same user."""
-    _kept.update(keys)
-    if keys:
-        close_process()
 
 
 def close_process() -> None:

@@ -10,20 +10,22 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-from pydantic import BaseModel
-
+from beamlib.llm.exchange import OFFLINE_NAME, REFUSALS, TRANSIENT, ModelError, Outcome, Usage
 from beamlib.llm.prompts import ChatTurn, render
 
-_Value = TypeVar("_Value")
+__all__ = [
+    "OFFLINE_NAME", "REFUSALS", "SHUTDOWN_SECONDS", "TRANSIENT", "Completion", "Model", "ModelError", "ModelRoles",
+    "Outcome", "Prompt", "ToolDefinition", "Usage", "attempt_all", "complete_all", "drain", "gather_all", "nap",
+    "no_new_calls", "run", "stop", "stopping", "track",
+]  # fmt: skip
 
-OFFLINE_NAME = "offline stand-in, not a language model"
-"""The model name in everything that `beam_offline` answered."""
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +77,6 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of one call as the endpoint counts them; `cached_tokens` are part of `input_tokens`.
-
-    `estimated` says that the endpoint left counts out and our own counter stands in.
-    """
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    estimated: bool = False
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.estimated or other.estimated,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Completion:
     """A model's reply. `latency` is in seconds; `finish_reason` is the endpoint's, usually one of OpenAI's.
 
@@ -112,60 +93,6 @@ class Completion:
     fingerprint: str = ""
     thoughts: bool = False
     sent: str = ""
-
-
-MOST_REPLY_BYTES = 32 << 20
-"""The most bytes of any reply, and so of any reply in an archive of calls."""
-
-
-class Outcome(StrEnum):
-    """Why a call gave no usable reply. The value begins the reason that tables count and records keep."""
-
-    TRUNCATED = "truncated"
-    EMPTY = "empty reply"
-    FILTERED = "content filter"
-    CONTEXT_LENGTH = "context length"
-    TOO_LONG = "reply too long"
-    REDIRECTED = "redirected"
-    UNREADABLE = "unreadable reply"
-    REFUSED = "refused"
-    UNAVAILABLE = "endpoint unavailable"
-    LOST = "memory lost"
-    FAILED = "failed"
-
-
-TRANSIENT = frozenset({Outcome.UNAVAILABLE, Outcome.REDIRECTED, Outcome.LOST})
-"""Outcomes of calls that may end otherwise within the run."""
-
-REFUSALS = frozenset({Outcome.REFUSED, Outcome.CONTEXT_LENGTH})
-"""Outcomes that stay until the server or its settings change: the next recording run sends these calls again, once."""
-
-
-class ModelError(Exception):
-    """A call without a usable reply. The answer or verdict it was for is `unscored` with this text as its reason.
-
-    `usage` is what it cost all the same.
-    """
-
-    def __init__(self, message: str, outcome: Outcome = Outcome.FAILED, usage: Usage | None = None) -> None:
-        super().__init__(message)
-        self.outcome = outcome
-        self.usage = usage or Usage()
-
-    @property
-    def reason(self) -> str:
-        """The outcome and the message, for records."""
-        return str(self) if self.outcome is Outcome.FAILED else f"{self.outcome}: {self}"
-
-    @property
-    def transient(self) -> bool:
-        """Whether the same call may succeed later in the run."""
-        return self.outcome in TRANSIENT
-
-    @property
-    def resent(self) -> bool:
-        """Whether the next recording run sends the call again. Records keep it as `transient`."""
-        return self.outcome in TRANSIENT | REFUSALS
 
 
 class Model(Protocol):
@@ -214,7 +141,6 @@ SHUTDOWN_SECONDS = 25.0
 
 _pending: set[asyncio.Task[Any]] = set()
 _stopping = threading.Event()
-_stop_checks: list[Callable[[], bool]] = []
 _deadline = math.inf
 _loop_lock = threading.Lock()
 
@@ -247,12 +173,18 @@ def stop() -> None:
 
 def stopping() -> bool:
     """Whether no new call may start."""
-    return _stopping.is_set() or any(check() for check in _stop_checks)
+    return _stopping.is_set()
 
 
-def stop_if(check: Callable[[], bool]) -> None:
-    """Start no more calls as soon as `check` returns True. It is called before each call."""
-    _stop_checks[:] = [check]
+@contextmanager
+def no_new_calls() -> Iterator[None]:
+    """Start no call within the block; whoever asks for one gets a `UserError`."""
+    _stopping.set()
+    try:
+        yield
+    finally:
+        if _deadline == math.inf:  # a notebook's cell was interrupted or failed, and the next one may call
+            _stopping.clear()
 
 
 async def nap(seconds: float) -> None:
@@ -272,12 +204,8 @@ def drain() -> None:
         if tasks := list(_pending):
             await asyncio.wait(tasks, timeout=timeout)
 
-    _stopping.set()
-    try:
+    with no_new_calls():
         asyncio.run_coroutine_threadsafe(wait(), _loop()).result()
-    finally:
-        if _deadline == math.inf:  # a notebook's cell was interrupted, and the next one may call
-            _stopping.clear()
 
 
 def run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
@@ -324,26 +252,3 @@ def complete_all(model: Model, prompts: Sequence[Prompt]) -> list[Completion]:
         if isinstance(reply, ModelError):
             raise reply
     return [reply for reply in replies if isinstance(reply, Completion)]
-
-
-class Basis(StrEnum):
-    """Who says that a value is so. A field's type carries it: `model: Annotated[str, Basis.COMPUTED]`."""
-
-    COMPUTED = "computed here"
-    """It follows from what is sent; a replay computes it again."""
-    REPORTED = "reported by the server"
-    MEASURED = "measured where it was recorded"
-    CLAIMED = "claimed by a publisher"
-
-
-def basis_of(kind: type[BaseModel]) -> dict[str, Basis]:
-    """Return the basis of each field of a record. A field that says nothing is claimed: nobody has shown it."""
-    return {
-        name: next((mark for mark in field.metadata if isinstance(mark, Basis)), Basis.CLAIMED)
-        for name, field in kind.model_fields.items()
-    }
-
-
-def unverified(kind: type[BaseModel]) -> tuple[str, ...]:
-    """List the fields of a record that a replay does not compute again."""
-    return tuple(name for name, basis in basis_of(kind).items() if basis is not Basis.COMPUTED)

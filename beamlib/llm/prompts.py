@@ -31,7 +31,6 @@ from beamlib.data.conversations import Role
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_version, sha256, write_text
 from beamlib.places import PROMPTS
-from beamlib.text import TokenCounter
 
 # Sandboxed: the prompts may come from another person's run.
 _ENVIRONMENT = SandboxedEnvironment(undefined=jinja2.StrictUndefined, keep_trailing_newline=False, autoescape=False)
@@ -67,12 +66,11 @@ class PromptFile:
 
     @property
     def sha256(self) -> str:
-        """Hash of the file."""
         return sha256(self.source)
 
 
 def prompt_ids() -> list[str]:
-    """Return the ids of all prompts, sorted."""
+
     return sorted(path.stem for path in PROMPTS.glob("*.md"))
 
 
@@ -91,11 +89,7 @@ def prompts_in_force(prompts: Prompts) -> Iterator[None]:
 
 def prompt_file(prompt_id: str) -> PromptFile:
     """Return a prompt of the run that this process works for, else read `prompts/<prompt_id>.md`."""
-    return _IN_FORCE[-1][prompt_id] if _IN_FORCE else _shipped(prompt_id)
-
-
-def _shipped(prompt_id: str) -> PromptFile:
-    return _read(PROMPTS / f"{prompt_id}.md", None)
+    return _IN_FORCE[-1][prompt_id] if _IN_FORCE else _read(PROMPTS / f"{prompt_id}.md")
 
 
 _INSERTED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
@@ -118,7 +112,7 @@ class Prompts:
     def read(cls, folder: Path | None = None) -> Prompts:
         """Read the project's prompts, and those in `folder` in their place (`read_overrides`)."""
         overridden = read_overrides(folder) if folder is not None else {}
-        return cls({name: _shipped(name) for name in prompt_ids()} | overridden, overridden)
+        return cls({name: _read(PROMPTS / f"{name}.md") for name in prompt_ids()} | overridden, overridden)
 
     def __getitem__(self, prompt_id: str) -> PromptFile:
         return self.files[prompt_id]
@@ -152,7 +146,7 @@ def read_overrides(folder: Path) -> dict[str, PromptFile]:
     overridden = {}
     for path in paths:
         if path.suffix == ".md" and path.stem in known:
-            overridden[path.stem] = _read(path, _shipped(path.stem))
+            overridden[path.stem] = _read(path, _read(PROMPTS / path.name))
         elif path.suffix.lower() == ".md" or path.stem.lower() in known:
             raise UserError(
                 f"{path}: no prompt has this file name; use one of {', '.join(f'{name}.md' for name in known)}."
@@ -184,63 +178,45 @@ def render(
     return insert_turns(messages, turns) if turns else messages
 
 
-@lru_cache(maxsize=512)
-def _template(text: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(text)
+_template = lru_cache(maxsize=512)(_ENVIRONMENT.from_string)
 
 
-def _read(path: Path, own: PromptFile | None) -> PromptFile:
-    """Parse a prompt file; with `own`, as an override of it."""
-    return _parse(path, read_version(path), own)
+def _read(path: Path, shipped: PromptFile | None = None) -> PromptFile:
+    """Parse a prompt file; with `shipped`, as an override of that."""
+    return _parse(path, read_version(path), shipped)
 
 
 @lru_cache(maxsize=512)
-def _parse(path: Path, source: str, own: PromptFile | None) -> PromptFile:
+def _parse(path: Path, source: str, shipped: PromptFile | None) -> PromptFile:
     if len(source) > _LONGEST_TEXT:
         raise UserError(f"{path}: more than the {_LONGEST_TEXT:,} characters of a prompt; shorten it.")
-    header, text = _split(path, source, bare=own is not None)
-    fields = _fields(path, header, own)
-    variables = _variables(path, fields["variables"], own)
-    parts = _parts(path, text)
-    _check_variables(path, parts, variables)
-    _try_out(path, parts, variables)
-    listing, role, output = (str(fields[name]) for name in ("listing", "role", "output"))
-    return PromptFile(path.stem, listing, role, variables, output, text, parts, source)
-
-
-def _split(path: Path, source: str, *, bare: bool) -> tuple[str, str]:
-    """Split a file into header and text. With `bare` the header may be absent."""
-    content = source.removeprefix("\ufeff").strip()
-    if match := _HEADER.match(content):
-        return match["header"], match["text"].strip()
-    if not bare or content.startswith("---"):
+    text = source.removeprefix("\ufeff").strip()
+    header: Any = {}
+    if match := _HEADER.match(text):
+        header, text = parse_yaml(match["header"], path), match["text"].strip()
+        header = {} if header is None else header
+    elif shipped is None or text.startswith("---"):
         raise UserError(f"{path}: a prompt file starts with a header between two '---' lines; add one.")
-    return "", content
-
-
-def _fields(path: Path, header: str, own: PromptFile | None) -> dict[str, Any]:
-    stated = parse_yaml(header, path)
-    if stated is None:
-        stated = {}
-    if not isinstance(stated, dict):
-        raise UserError(f"{path}: the header is {reprlib.repr(stated)} where 'name: value' lines belong; correct it.")
-    if unknown := [str(name) for name in stated if name not in _FIELDS]:
+    if not isinstance(header, dict):
+        raise UserError(f"{path}: the header is {reprlib.repr(header)} where 'name: value' lines belong; correct it.")
+    if unknown := [str(name) for name in header if name not in _FIELDS]:
         known = ", ".join(_FIELDS)
         raise UserError(f"{path}: the header has the unknown field {unknown[0]!r:.80}; the fields are {known}.")
-    ours = {} if own is None else {name: getattr(own, name) for name in _FIELDS}
-    if missing := [name for name in _FIELDS if name not in stated and name not in ours]:
+    if shipped is not None:
+        usual = {name: getattr(shipped, name) for name in _FIELDS}
+        header = {**usual, "variables": list(shipped.variables), **header}
+    if missing := [name for name in _FIELDS if name not in header]:
         raise UserError(f"{path}: the header lacks {', '.join(missing)}; add it.")
-    return {**ours, **stated}
-
-
-def _variables(path: Path, value: object, own: PromptFile | None) -> tuple[str, ...]:
-    names = list(value) if isinstance(value, tuple) else value  # a tuple is from the project's own file
+    names = header["variables"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UserError(f"{path}: 'variables' is {reprlib.repr(names)} where a list of names belongs; correct it.")
-    if own is not None and (wrong := sorted(set(names) ^ set(own.variables))):
-        known = ", ".join(sorted(own.variables))
+    if shipped is not None and (wrong := sorted(set(names) ^ set(shipped.variables))):
+        known = ", ".join(sorted(shipped.variables))
         raise UserError(f"{path}: the header is wrong about the variable '{wrong[0]}'; the variables are {known}.")
-    return tuple(names)
+    parts = _parts(path, text)
+    _check_templates(path, parts, names)
+    listing, role, output = (str(header[name]) for name in ("listing", "role", "output"))
+    return PromptFile(path.stem, listing, role, tuple(names), output, text, parts, source)
 
 
 def _parts(path: Path, text: str) -> tuple[tuple[str, str], ...]:
@@ -257,7 +233,8 @@ def _parts(path: Path, text: str) -> tuple[tuple[str, str], ...]:
     return tuple(zip(roles, texts, strict=True))
 
 
-def _check_variables(path: Path, parts: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> None:
+def _check_templates(path: Path, parts: tuple[tuple[str, str], ...], variables: Sequence[str]) -> None:
+    """Refuse templates that use other variables than these, or cannot be rendered with each of them full and empty."""
     used: set[str] = set()
     for _, text in parts:
         try:
@@ -272,6 +249,13 @@ def _check_variables(path: Path, parts: tuple[tuple[str, str], ...], variables: 
     if unknown := sorted(used - set(variables)):
         known = ", ".join(sorted(variables))
         raise UserError(f"{path}: the text uses the unknown variable '{unknown[0]}'; the variables are {known}.")
+    for values in ({name: name for name in variables}, dict.fromkeys(variables, "")):
+        for _, text in parts:
+            try:
+                _ENVIRONMENT.from_string(text).render(values)
+            except Exception as error:  # whatever the expressions of a template can raise
+                problem = f"{type(error).__name__}: {error}"[:120]
+                raise UserError(f"{path}: the text is not a valid template ({problem}); correct it.") from None
 
 
 def _check_nodes(path: Path, tree: nodes.Template) -> None:
@@ -290,24 +274,8 @@ def _check_nodes(path: Path, tree: nodes.Template) -> None:
                 raise UserError(f"{path}: the text names '{node.name}' more than {_MOST_USES} times; leave some out.")
 
 
-def _try_out(path: Path, parts: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> None:
-    """Render once with every variable filled and once with every variable empty."""
-    for values in ({name: name for name in variables}, dict.fromkeys(variables, "")):
-        for _, text in parts:
-            try:
-                _ENVIRONMENT.from_string(text).render(values)
-            except Exception as error:  # whatever the expressions of a template can raise
-                problem = f"{type(error).__name__}: {error}"[:120]
-                raise UserError(f"{path}: the text is not a valid template ({problem}); correct it.") from None
-
-
-MESSAGE_TOKENS = 4
-"""What the chat form adds to the text of a message, by OpenAI's count."""
-
 OPENING = "(The assistant speaks first.)"
 """The user message before a dialogue that begins with the assistant."""
-
-_PAIR_HEADER = re.compile(r"\[messages \d+-\d+\]\n")
 
 
 class ChatTurn(NamedTuple):
@@ -346,20 +314,3 @@ def insert_turns(messages: Sequence[dict[str, str]], turns: Iterable[ChatTurn]) 
         else:
             dialogue.append({"role": role, "content": text})
     return [*before, *dialogue]
-
-
-@lru_cache(maxsize=8)  # all questions about a conversation share its dialogue
-def dialogue_text(turns: tuple[ChatTurn, ...]) -> str:
-    """Write a dialogue as one text, speakers named, in the form of `beamlib.memory.protocol.passage`."""
-    pieces = []
-    for role, text in turns:
-        header = _PAIR_HEADER.match(text)
-        start = header.end() if header else 0
-        pieces.append(f"\nASSISTANT: {text}" if role == "assistant" else f"\n\n{text[:start]}USER: {text[start:]}")
-    return "".join(pieces).lstrip("\n")
-
-
-@lru_cache(maxsize=8)
-def dialogue_tokens(turns: tuple[ChatTurn, ...], counter: TokenCounter) -> int:
-    """Count the tokens of a dialogue's texts, without what the chat form adds."""
-    return sum(counter.count(turn.text) for turn in turns)

@@ -16,7 +16,8 @@ _TOOLS_HEADING = """\
 Tools are called by your reply, which is JSON and nothing else, in this form:
 {"calls": [{"tool": "its name", "arguments": {"argument": "its text"}}]}
 They are carried out in the order given. With nothing left to call, reply {"calls": []}. The tools:"""
-_RELEASE = re.compile(r"(?:[-@._:](?:v?\d[\d.-]*|latest|preview|exp|beta|ga|instruct|chat|fp\d+|bf16))*")
+_DATES = re.compile(r"(?:[-@._:](?:(?:19|20)\d\d(?:[-.]?\d\d){0,2}|\d{4}|[01]\d-[0-3]\d|00\d))*")
+"""Endings that date a name. A version is none: gpt-4.1 is not gpt-4."""
 
 
 def read_usage(usage: object) -> Usage:
@@ -55,12 +56,13 @@ def with_own_counts(reply: Completion, request: Mapping[str, Any], *, writes: bo
     Args:
         writes: The reply is text, not vectors.
     """
-    usage, counter = reply.usage, token_counter("auto")
+    usage = reply.usage
     sent, written = usage.input_tokens, usage.output_tokens
-    if not sent:
-        sent = sum(counter.count(text) for text in _texts(request.get("messages", request.get("input"))))
-    if not written and writes:
-        written = counter.count(reply.text)
+    if sent and (written or not writes):
+        return reply  # looking for a counter's vocabulary takes as long as a call
+    counter = token_counter("auto")
+    sent = sent or sum(counter.count(text) for text in _texts(request.get("messages", request.get("input"))))
+    written = written or (counter.count(reply.text) if writes else 0)
     if (sent, written) == (usage.input_tokens, usage.output_tokens):
         return reply
     return replace(reply, usage=Usage(sent, written, usage.cached_tokens, estimated=True))
@@ -79,15 +81,17 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def other_model(asked: str, named: object) -> str:
-    """Return the model that a reply names, if it is neither the one asked for nor a dated or shorter form of it.
+    """Return the model that a reply names, if it is neither the one asked for nor a form of it with or without a date.
 
     A provider's prefix, the case and an ending such as `-2024-07-18`, `:latest` or `.gguf` make no other model.
     """
     if not isinstance(named, str) or not named.strip():
         return ""
-    ours, theirs = (re.sub(r"\.gguf$", "", name.strip().casefold()).split("/")[-1] for name in (asked, named))
+    ours, theirs = (
+        re.sub(r"\.gguf$|[-:@]latest$", "", name.strip().casefold()).split("/")[-1] for name in (asked, named)
+    )
     shorter, longer = sorted((ours, theirs), key=len)
-    same = longer.startswith(shorter) and _RELEASE.fullmatch(longer[len(shorter) :])
+    same = longer.startswith(shorter) and _DATES.fullmatch(longer[len(shorter) :])
     return "" if same else " ".join("".join(c if c.isprintable() else " " for c in named).split())[:200]
 
 

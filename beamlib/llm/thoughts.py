@@ -19,6 +19,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Literal
 
 from beamlib.llm.model import ModelError, Outcome
@@ -29,9 +30,10 @@ LearntMark = tuple[str, str]
 _Kind = Literal["open", "close", "final", "end", "turn", "box", "token"]
 
 _MARK = re.compile(
-    r"(?P<bracket>[<\[{(◁⟨〈《【«‹])(?P<double>(?P=bracket))?(?P<before>[/|｜]{0,2})\s?(?P<name>[^\W\d][\w▁:.+-]{0,60})"
+    r"(?P<bracket>[<＜\[{(◁⟨〈《【«‹])(?P<double>(?P=bracket))?(?P<before>[/|｜]{0,2})\s?"
+    r"(?P<name>[^\W\d][\w▁:.+-]{0,60}(?:[|｜]\w[\w▁:.+-]{0,60})?)"
     r"(?P<attributes>[ \t][^<>\[\]{(◁⟨〈《【«‹\n]{0,400}?)?(?P<after>[/|｜]{0,2})"
-    r"[>\]})▷⟩〉》】»›](?(double)[>\]})▷⟩〉》】»›])"
+    r"[>＞\]})▷⟩〉》】»›](?(double)[>＞\]})▷⟩〉》】»›])"
     r"|(?P<odd>\[e~\[|\]~b\])"  # MiniMax
 )
 _THINKING = re.compile(
@@ -45,9 +47,10 @@ _BARE_TOKEN = re.compile(
     re.I,
 )
 """Names of special tokens that have no bar beside them."""
-_NEXT_WORD = re.compile(r"[ \t]*([^\W\d]\w*)(?=[ \t]*(?:\n|\Z|<))")
+_NEXT_WORD = re.compile(r"[ \t]*(?:\w+/)?([^\W\d]\w*)(?=[ \t]*(?:\n|\Z|<))")
 _THINKS = frozenset({"inner", "cot"})
 _ENDS = frozenset({"eos", "eot", "eom", "eod", "return", "stop", "close", "suffix", "finish", "pad"})
+_DENIES = re.compile(r"(?:no|non|not|without)[_-]?(?=think|reason)|(?:think|reason)\w*?[_-]?off\Z")
 _BEGINS = frozenset({"begin", "start", "bos", "prefix", "open", "turn"})
 _OTHERS = frozenset(
     {"user", "human", "system", "developer", "tool", "observation", "ipython", "function", "inst", "sys"}
@@ -61,10 +64,32 @@ _SUMMARY = re.compile(r"\s*<summary[^<>]*>(.{0,300}?)</summary>", re.IGNORECASE 
 _HERE = r"\W{0,4}(?:here(?:['’]s|\s+is|\s+are)\s+(?:my|the)|my)\s+(?:\w+\s+){0,2}"
 _THOUGHT_HEADING = re.compile(rf"\A\s*{_HERE}?(?:thought|thinking|reasoning|analysis)[^\n:]{{0,30}}:", re.I)
 _PROCESS = re.compile(r"\bmy (?:\w+ )?(?:thought|thinking|reasoning) process:\Z", re.I)
-_THOUGHT_FENCE = re.compile(r"\A\s*(?P<fence>```+|~~~+)[ \t]*(?:think|thought|reason|analysis)\w*[ \t]*\n", re.I)
+_THOUGHT_FENCE = re.compile(r"\A\s*(?P<fence>```+|~~~+|:::+)[ \t]*(?:think|thought|reason|analysis)\w*[ \t]*\n", re.I)
 _ANSWER_HEADING = re.compile(rf"^{_HERE}?(?:{'|'.join(sorted(_ANSWERS))})[^\n:]{{0,30}}:[*_]*", re.I | re.M)
-_BARE_WORD = re.compile(r"\A\s*(?:thought|think|thinking|analysis|reasoning)[ \t]*\n")
+_LED = re.compile(
+    r"\A\s*(?P<sign>[^\w\s<＜\[({◁⟨〈《【«‹]{0,8}) ?(?:(?:begin|start)[ _{-]?(?:of[ _-]?)?)?(?:think|thought)\w*"
+    r"(?P<other>[^\w\s>]{0,8})(?=\s|\w)", re.I,
+)  # fmt: skip
+"""A word of thinking between signs, or in a line of its own, that a reply begins with: `@@think@@`, `Thinking...`."""
+_TITLE = re.compile(r"\A\s*[*_#]{0,4} ?(?:think(?:ing)?|thoughts?)(?: process)?[*_.…]{0,4}(?::[*_]*|\n)", re.I)
+_QUOTED = re.compile(r"\A\s*[*_]{0,3}(?:thoughts?|thinking)\b[^\n]{0,30}\n\s*(?:>[^\n]*(?:\n|\Z))+", re.I)
+_COMMENT = re.compile(r"\A\s*<!--\s*\w*(?:think|thought|reason).*?-->\s*", re.I | re.S)
+_ANSWER_TITLE = re.compile(
+    r"^[*_#]{0,4} ?(?:(?:final|my|the) )*(?:answer|response|output|reply)[*_.]{0,4}(?::[*_]*|\n)", re.I | re.M
+)
+_ESCAPED = re.compile(r"&lt;[/|]?[\w:]*(?:think|thought|reason)", re.I)
+_UNKNOWN_TAG = re.compile(
+    r"\A\s*<(?:start_|begin_)?(?P<name>[^\W\d][\w.:-]*)>(?P<inner>[^<]+.*?)"
+    r"<(?:/|/?end_|/start_)(?P=name)>\s*(?P<rest>\S.*)", re.I | re.S,
+)  # fmt: skip
+_HTML = re.compile(
+    "a|b|big|blockquote|body|br|button|center|code|d[dlt]|del|details|div|em|fieldset|footer|form|h[1-6]|header|html|i|img|ins"
+    "|label|li|main|mark|nav|note|[opu]l|p|pre|q|s|samp|script|section|small|span|strong|style|su[bpm]\\w*|svg|table|t[drt]|title|var"
+)
+_BARE_WORD = re.compile(r"\A\s*/?(?:thought|think|thinking|analysis|reasoning)[ \t]*\n")
 _CHANNEL = re.compile(r"\s*(\w+)(?:[^<\n]{0,80}(?:<\|(?!message)\w+\|>[^<\n]{0,40})?<\|message\|>)?")
+_TAGGED = re.compile(r"(\w+)<\|sep\|>")
+_RECIPIENT = re.compile(r"(?:<\|start\|>assistant)?[ \t]*to=(self|user)(?=<\|message\|>)")
 _BULLET = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)])+[ \t]+")
 _LINK = re.compile(r"\([^()\s]+\)")
 _TYPED = re.compile(r"=\s*[\"']?\w*(?:think|thought|reason)", re.IGNORECASE)
@@ -72,6 +97,7 @@ _ANSWER_TAG = re.compile(rf"<({'|'.join(sorted(_ANSWERS))})>\s*", re.IGNORECASE)
 _ANSWER_TAGS = re.compile(rf"^[ \t]*<({'|'.join(sorted(_ANSWERS))})>(?=.*</\1>)", re.I | re.M | re.S)
 _NEAR = 400  # characters of its line on either side of a mark that tell how it is used
 _MOST_MARKS = 500
+_PROSE = 5  # words in a tag from which on they are prose
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +148,12 @@ def clean_reply(text: str, learnt: Sequence[LearntMark] = ()) -> CleanReply:
         ModelError: It cannot be told what is thought (UNREADABLE).
     """
     text, unfinished = _without_learnt(text, learnt)
+    text = _RECIPIENT.sub(lambda to: f"<|channel|>{'analysis' if to[1] == 'self' else 'final'}", text)  # harmony's form
     if unfinished or _is_json(text):
         return CleanReply(text, unfinished)
-    return _without_headings(text) or _without_marks(text)
+    if "<" not in text and _ESCAPED.search(text) and (clean := clean_reply(unescape(text))).text != unescape(text):
+        return clean
+    return _without_headings(text) or _without_unknown_tag(_without_marks(text))
 
 
 def _without_learnt(text: str, learnt: Sequence[LearntMark]) -> tuple[str, bool]:
@@ -169,12 +198,37 @@ def _without_headings(text: str) -> CleanReply | None:
     if bare := _BARE_WORD.match(text):
         rest = text[bare.end() :]
         return CleanReply(rest) if _is_json(rest) else CleanReply("", unfinished=True)
+    if quoted := _QUOTED.match(text) or _COMMENT.match(text):
+        return CleanReply(text[quoted.end() :].lstrip())
+    if led := _LED.match(text):
+        signs = re.escape("".join(sorted({*led["sign"], *led["other"]})) or "\n")
+        ends = rf"[{signs}]{{1,8}} ?(?:/|(?:end|done)\w*[ _{{-]?(?:of[ _-]?)?) ?(?:think|thought)\w*[{signs}]{{0,8}}"
+        if closing := re.compile(ends, re.I).search(text, led.end()):
+            return CleanReply(text[closing.end() :].lstrip())
+    if (title := _TITLE.match(text)) and (answer := _ANSWER_TITLE.search(text, title.end())):
+        return CleanReply(text[answer.end() :].lstrip())
     if heading := _THOUGHT_HEADING.match(text):
         if answer := _ANSWER_HEADING.search(text, heading.end()):
             return CleanReply(text[answer.end() :].lstrip())
         if _PROCESS.search(heading[0]):  # "Here are my thoughts:" may well begin an answer
             return CleanReply("", unfinished=True)
     return None
+
+
+def _without_unknown_tag(clean: CleanReply) -> CleanReply:
+    """Refuse a reply that begins with prose in a tag that nobody knows: without learnt marks it may be thoughts.
+
+    Where tags of an answer hold the rest, it is told all the same.
+    """
+    tag = _UNKNOWN_TAG.match(clean.text)
+    name = tag["name"].casefold() if tag else ""
+    if tag is None or clean.unfinished or _HTML.fullmatch(name) or name in _ANSWERS:
+        return clean
+    if (answer := _ANSWER_TAG.search(tag["rest"])) and tag["rest"].rstrip().endswith(f"</{answer[1]}>"):
+        return CleanReply(_unwrapped(tag["rest"][answer.start() :]), ran_on=clean.ran_on)
+    if len(tag["inner"].split()) < _PROSE or _BULLET.match(tag["inner"].lstrip("\n")):
+        return clean
+    raise ModelError("thoughts cannot be told from the reply", Outcome.UNREADABLE)
 
 
 def _without_marks(text: str) -> CleanReply:
@@ -197,9 +251,11 @@ def _without_marks(text: str) -> CleanReply:
             kept.clear()
         elif mark.kind == "box":
             kept.append(before)
+        elif blank and mark.kind == "token" and (twin := marks.twin_after(mark)):
+            at, removed = twin.end, True
         elif blank and (mark.kind != "turn" or mark.own):
             removed = True  # a header of the answer's own turn, or the end of an empty message
-        elif mark.kind == "token":
+        elif mark.kind == "token" and re.search(r"\w", text[at:]):
             raise ModelError("thoughts cannot be told from the reply", Outcome.UNREADABLE)
         else:
             kept.append(before)
@@ -259,6 +315,12 @@ class _Marks:
                 return later if later.kind == "final" else None
         return None
 
+    def twin_after(self, mark: _Mark) -> _Mark | None:
+        """Return the numbered token that ends what `mark`, one too, begins a reply with: `[unused16]…[unused17]`."""
+        later = next((other for other in self._from(mark.end) if other.special), None)
+        stems = {name.rstrip("0123456789") for name in (mark.name, later.name if later else "")}
+        return later if later and len(stems) == 1 and mark.name != later.name else None
+
     def any_special(self) -> bool:
         """Tell whether a special token is left that stands neither in code nor in quotes."""
         return any(
@@ -280,6 +342,8 @@ class _Marks:
         words = [piece.casefold() for piece in _PIECE.findall(name)]
         pieces = set(words)
         link = "/" not in before and _LINK.match(self.text, end)
+        if "/" in after and not bars and _THINKING.search(name):
+            return _Mark(start, end, "box", name, bracket, leads=True)  # <think/>: nothing was thought
         if (bracket in "[{(" and (attributes or link)) or ("/" in after and not bars) or (bars and bracket in "{("):
             return None  # a header such as [thoughts of May], a link, a tag without content
         slash = "/" in before + after
@@ -288,6 +352,8 @@ class _Marks:
         name = name.casefold()
         if not special:  # <finish_reason> closes nothing
             ends = slash or (bracket not in "{(" and any(word.startswith("end") for word in (words[:1] + words[-1:])))
+        if _DENIES.search(name):
+            return _Mark(start, end, "box", name, bracket, special, leads=True)
         if _THINKING.search(name) or pieces & _THINKS:
             return _Mark(start, end, "close" if ends else "open", name, bracket, special)
         if special:
@@ -301,6 +367,10 @@ class _Marks:
     def _read_special(self, found: re.Match[str], name: str, pieces: set[str], *, ends: bool) -> _Mark | None:
         """Say what a special token means with the word after it."""
         start, end = found.span()
+        if name in ("open", "close") and (tagged := _TAGGED.match(self.text, end)):  # Kimi K3
+            thinks, answers = _THINKING.search(tagged[1]), tagged[1] in _ANSWERS and name == "open"
+            kind: _Kind = "final" if answers else "end" if not thinks else "open" if name == "open" else "close"
+            return _Mark(start, tagged.end(), kind, tagged[1], special=True)
         channel = "channel" in pieces
         if channel and ends:
             return _Mark(start, end, "close", name, special=True)
@@ -354,6 +424,8 @@ class _Marks:
             if self._is_enclosed(mark):
                 continue
             if opening.until_next and mark.special:
+                if mark.kind == "end" and not self.text[opening.end : mark.start].strip():
+                    continue  # the end of a header
                 return mark
             if mark.kind == "close" and not self._is_pair_of_words(opening, mark):
                 return mark

@@ -11,9 +11,6 @@ import asyncio
 import ipaddress
 import os
 import ssl
-import zlib
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -26,12 +23,7 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-ERROR_BYTES = 1 << 16
-"""Bytes that are read of the body of an error."""
 _CONNECT_SECONDS = 15.0
-_EARLY_SECONDS = 0.001
-"""How long a new connection is watched for a reply that nobody has asked for."""
-_REPLY_BYTES: ContextVar[int] = ContextVar("_REPLY_BYTES")
 _HEADERS = {
     "Accept": "application/json",
     "Accept-Encoding": "gzip, deflate",
@@ -39,6 +31,8 @@ _HEADERS = {
     "Connection": "close",  # HTTP/2 has no such header, and leaves it out
     "User-Agent": "beamlib",
 }
+_ABOUT_US = ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
+"""Ends of the headers in which `openai` describes the machine: nobody needs them, and they cost time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,9 @@ class Transport:
         import httpx2
         import openai
 
-        _REPLY_BYTES.set(reply_bytes)
+        from beamlib.llm.connections import REPLY_BYTES
+
+        REPLY_BYTES.set(reply_bytes)
         client = self._clients.get(key) or self._clients.setdefault(key, self._client(key))
         try:
             async with asyncio.timeout(timeout):  # each read has its own timeout, and a reply may drip
@@ -91,9 +87,10 @@ class Transport:
         await self._http.aclose()
 
     def _client(self, key: str) -> AsyncOpenAI:
-        from openai import AsyncAzureOpenAI, AsyncOpenAI
+        from openai import AsyncAzureOpenAI, AsyncOpenAI, Omit
 
-        common: dict[str, Any] = {"base_url": self.base_url, "http_client": self._http, "default_headers": _HEADERS}
+        headers = _HEADERS | {f"X-Stainless-{name}": Omit() for name in _ABOUT_US}
+        common: dict[str, Any] = {"base_url": self.base_url, "http_client": self._http, "default_headers": headers}
         if not self.api_version:
             return AsyncOpenAI(api_key=key, max_retries=0, **common)
         # Azure's keys have a header of their own; a token of its directory (a JWT) is sent as everywhere.
@@ -107,81 +104,14 @@ class Transport:
 def _http_client(base_url: str, proxy: str | None) -> httpx2.AsyncClient:
     import httpx2
 
-    def refuse_early_reply() -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-        """Watch one request: what came before any of it was sent is no answer to it."""
-        streams: list[Any] = []
+    from beamlib.llm.connections import Connections
 
-        async def watch(event: str, facts: Mapping[str, Any]) -> None:
-            if event == "connection.connect_tcp.complete":
-                streams.append(facts["return_value"])
-            elif event == "http11.send_request_headers.started":
-                await asyncio.sleep(_EARLY_SECONDS)
-                if streams[-1].get_extra_info("is_readable"):
-                    raise httpx2.RemoteProtocolError("it answered before the request was sent")
-
-        return watch
-
-    class Bounded(httpx2.AsyncBaseTransport):
-        """Reads each body up to its bound, unpacked, before anybody else sees it."""
-
-        def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
-            self.inner = inner
-
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            if not secure:  # over TLS a socket is readable for tickets of sessions, too
-                request.extensions["trace"] = refuse_early_reply()
-            response = await self.inner.handle_async_request(request)
-            try:
-                limit = ERROR_BYTES if response.status_code >= 300 else _REPLY_BYTES.get()
-                encoding = response.headers.get("content-encoding", "").strip().lower()
-                pieces: Any = response.stream
-                content, complete = await read_at_most(pieces, limit, encoding)
-            except zlib.error as error:
-                raise httpx2.DecodingError(f"its body is not what its Content-Encoding says: {error}") from None
-            finally:
-                await response.aclose()
-            dropped = ("content-encoding", "content-length", "transfer-encoding")
-            headers = {name: value for name, value in response.headers.items() if name not in dropped}
-            if "content-type" in headers:  # a charset may be one that cannot be decoded
-                headers["content-type"] = headers["content-type"].partition(";")[0]
-            extensions = {**response.extensions, "complete": complete}
-            return httpx2.Response(
-                response.status_code, headers=headers, content=content, extensions=extensions, request=request
-            )
-
-        async def aclose(self) -> None:
-            await self.inner.aclose()
-
-    secure = urlsplit(base_url).scheme == "https"
     try:
         httpx2.URL(base_url)
-        inner = httpx2.AsyncHTTPTransport(
-            verify=httpx2.create_ssl_context() if secure else False, http2=secure, proxy=proxy,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8 if secure else 0),
-        )  # fmt: skip
+        connections = Connections(secure=urlsplit(base_url).scheme == "https", proxy=proxy)
     except (httpx2.InvalidURL, ValueError) as error:
         raise UserError(f"base_url is {base_url!r}, or its proxy, is not an address ({error}); correct it.") from None
-    return httpx2.AsyncClient(transport=Bounded(inner), trust_env=False, follow_redirects=False)
-
-
-async def read_at_most(pieces: AsyncIterable[bytes], limit: int, encoding: str = "") -> tuple[bytes, bool]:
-    """Read the first `limit` bytes of a body, unpacked; also tell whether that was all of it.
-
-    Raises:
-        zlib.error: The body is not packed as `encoding` says, or in a way that was not asked for.
-    """
-    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise zlib.error(f"{encoding[:40]!r} was not asked for")
-    unpacker = zlib.decompressobj(wbits=47) if encoding not in ("", "identity") else None
-    content = bytearray()
-    async for piece in pieces:
-        # Piece by piece: a few bytes can unpack to gigabytes.
-        content += unpacker.decompress(piece, limit + 1 - len(content)) if unpacker else piece
-        if len(content) > limit:
-            return bytes(content[:limit]), False
-    if unpacker and not unpacker.eof:
-        raise zlib.error("it ends early")
-    return bytes(content), True
+    return httpx2.AsyncClient(transport=connections, trust_env=False, follow_redirects=False)
 
 
 def _proxy(base_url: str) -> tuple[str, str | None]:

@@ -29,22 +29,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from beamlib.data.conversations import Conversation, Probe
 from beamlib.errors import UserError
-from beamlib.llm.model import ModelError
+from beamlib.llm.exchange import ModelError
 from beamlib.llm.prompts import prompt_ids
 from beamlib.memory.protocol import Memory, RetrievedContext
 from beamlib.plugins import plugins
 from beamlib.settings import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from beamlib.llm.model import ModelRoles
     from beamlib.text import TokenCounter
 
@@ -150,12 +148,10 @@ class DeclaredMemory:
 
     @classmethod
     def title(cls) -> str:
-        """Return its name in tables."""
         return cls.label or cls.name
 
     @classmethod
     def settings_names(cls) -> tuple[str, ...]:
-        """Return the names of all settings that its answers rest on."""
         return (*cls.uses, *cls.own_settings.model_fields)
 
     @classmethod
@@ -199,13 +195,13 @@ class DeclaredMemory:
 
 def recall_each(memory: Memory, probes: Sequence[Probe]) -> list[RetrievedContext | ModelError]:
     """Recall for one question after the other; a failed call fails its question."""
-    found: list[RetrievedContext | ModelError] = []
+    contexts: list[RetrievedContext | ModelError] = []
     for probe in probes:
         try:
-            found.append(memory.recall(probe.question))
+            contexts.append(memory.recall(probe.question))
         except ModelError as error:
-            found.append(error)
-    return found
+            contexts.append(error)
+    return contexts
 
 
 class SharedReading(DeclaredMemory):
@@ -254,8 +250,8 @@ def kind_of(name: str | None) -> type[DeclaredMemory]:
 
 def named_memories(*, outside: bool | None = None) -> tuple[str, ...]:
     """Return the memories that a run takes by name: those in a process of their own, those that are not, or both."""
-    named = {name: kind for name, kind in memories().items() if kind.joins == "by name"}
-    return tuple(name for name, kind in named.items() if outside in (None, kind.outside))
+    kinds = memories().items()
+    return tuple(name for name, kind in kinds if kind.joins == "by name" and outside in (None, kind.outside))
 
 
 def memory_sections() -> Mapping[str, type[MemorySettings]]:
@@ -266,30 +262,37 @@ def memory_sections() -> Mapping[str, type[MemorySettings]]:
 def young_settings() -> frozenset[str]:
     """Return the settings that records leave out where they have their usual value."""
     sections = memory_sections().values()
-    own = (name for section in sections for name in section.model_fields.keys() - set(section.always_recorded))
-    return frozenset((*own, "faiss_index"))
+    young = (name for section in sections for name in section.model_fields.keys() - set(section.always_recorded))
+    return frozenset((*young, "faiss_index", "per_ability"))
 
 
 @cache
 def _memories(places: tuple[str, ...]) -> Mapping[str, type[DeclaredMemory]]:
     kinds: dict[str, type[DeclaredMemory]] = {}
-    for module in (module for place in places for module in _modules(place)):
-        for kind in (value for value in vars(module).values() if isinstance(value, type)):
-            if not issubclass(kind, DeclaredMemory) or not kind.name or kind.__module__ != module.__name__:
+    for place in places:
+        try:
+            package = importlib.import_module(place)
+            names = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{place}.")
+            modules = [package, *(importlib.import_module(name) for _, name, is_package in names if not is_package)]
+        except (ImportError, SyntaxError) as error:
+            raise UserError(f"{place}: a module that should declare a memory cannot be imported ({error}).") from error
+        declared = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+        names_here = {module.__name__ for module in modules}
+        for kind in dict.fromkeys(declared):
+            if not issubclass(kind, DeclaredMemory) or not kind.name or kind.__module__ not in names_here:
                 continue
             if kinds.setdefault(kind.name, kind) is not kind:
                 other = kinds[kind.name].__module__
-                raise UserError(f"{module.__name__}: the memory {kind.name!r} is also in {other}; rename one.")
+                raise UserError(f"{kind.__module__}: the memory {kind.name!r} is also in {other}; rename one.")
             if problem := _problem(kind):
-                raise UserError(f"{module.__name__}: the memory {kind.name!r} {problem}.")
+                raise UserError(f"{kind.__module__}: the memory {kind.name!r} {problem}.")
     return MappingProxyType(dict(sorted(kinds.items(), key=lambda item: (item[1].order, item[0]))))
 
 
 def _problem(kind: type[DeclaredMemory]) -> str:
     """Say what a declaration lacks, so that it shows before a run; empty where it is whole."""
     above = kind.__mro__[: kind.__mro__.index(DeclaredMemory)]
-    made = any(name in vars(base) for base in above for name in ("build", "opened"))
-    if kind.joins != "by target" and not made:
+    if kind.joins != "by target" and not any({"build", "opened"} & vars(base).keys() for base in above):
         return "has no classmethod 'build', which makes an empty one; add it"
     if unknown := set(kind.prompts) - set(prompt_ids()):
         return f"renders the prompt {min(unknown)!r}, which has no file in prompts/; add it"
@@ -298,14 +301,3 @@ def _problem(kind: type[DeclaredMemory]) -> str:
     if required := [name for name, info in kind.own_settings.model_fields.items() if info.is_required()]:
         return f"has the setting {required[0]!r} without a usual value; give a default"
     return ""
-
-
-def _modules(place: str) -> Iterator[ModuleType]:
-    """Import a package and its modules, without subpackages."""
-    try:
-        yield (package := importlib.import_module(place))
-        for found in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{place}."):
-            if not found.ispkg:
-                yield importlib.import_module(found.name)
-    except (ImportError, SyntaxError) as error:
-        raise UserError(f"{place}: a module that should declare a memory cannot be imported ({error}).") from error

@@ -8,7 +8,7 @@ reference).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from beamlib.data.conversations import Conversation, Pair
@@ -53,8 +53,17 @@ def extraction_prompts(prompt_id: str, conversation: Conversation, counter: Toke
     """Build a prompt per pair of a conversation, in order: `episodic_keys` (Listing 40) or `scratchpad_notes` (41)."""
     texts = {pair.user.id: passage(pair).text for pair in conversation.pairs}
     sizes = {message_id: counter.count(text) for message_id, text in texts.items()}
+    turn_before, plan = tuple[Pair, ...](), None
+    with_history: list[tuple[Pair, Sequence[Pair]]] = []
+    for batch in conversation.batches:
+        if batch.plan != plan:
+            turn_before, plan = (), batch.plan
+        for turn in batch.turns:
+            pairs = turn.pairs
+            with_history += [(pair, pairs[:place] if place else turn_before) for place, pair in enumerate(pairs)]
+            turn_before = pairs
     prompts = []
-    for pair, before in _with_history(conversation):
+    for pair, before in with_history:
         text, size = texts[pair.user.id], sizes[pair.user.id]
         if size > PAIR_TOKENS:
             text, size = shorten(text, PAIR_TOKENS, counter), PAIR_TOKENS
@@ -63,18 +72,6 @@ def extraction_prompts(prompt_id: str, conversation: Conversation, counter: Toke
             history = shorten(history, INPUT_TOKENS - size, counter)
         prompts.append(Prompt(prompt_id, {"history": history, "pair": text}, about=pair_range(pair)))
     return prompts
-
-
-def _with_history(conversation: Conversation) -> Iterator[tuple[Pair, Sequence[Pair]]]:
-    turn_before: tuple[Pair, ...] = ()
-    plan = None
-    for batch in conversation.batches:
-        if batch.plan != plan:
-            turn_before, plan = (), batch.plan
-        for turn in batch.turns:
-            for position, pair in enumerate(turn.pairs):
-                yield pair, turn.pairs[:position] if position else turn_before
-            turn_before = turn.pairs
 
 
 def extract(model: Model, prompts: Sequence[Prompt]) -> list[str]:

@@ -7,11 +7,13 @@ always present, and recalling changes nothing.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import lru_cache
 
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
-from beamlib.llm.prompts import MESSAGE_TOKENS, ChatTurn, dialogue_text
+from beamlib.llm.prompts import ChatTurn
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.declared import DeclaredMemory, Given
 from beamlib.memory.protocol import Cuts, RetrievedContext, chat_turns, passage
@@ -33,11 +35,13 @@ class NoMemory(DeclaredMemory):
         """Ignore the conversation."""
 
     def recall(self, question: str) -> RetrievedContext:
-        """Return an empty context."""
         return RetrievedContext("")
 
 
 _PART = "history"
+MESSAGE_TOKENS = 4
+"""What the chat form adds to the text of a message, by OpenAI's count."""
+_PAIR_HEADER = re.compile(r"\[messages \d+-\d+\]\n")
 _LEAST_OF_A_TEXT = LEAST_TOKENS + JOINT_TOKENS
 _LEAST_OF_TURNS = 2 * (LEAST_TOKENS + MESSAGE_TOKENS)
 
@@ -90,8 +94,12 @@ class FullContext(DeclaredMemory):
         passages = [passage(pair, _PART) for pair in pairs[start:]]
         turns: tuple[ChatTurn, ...] = ()
         if self._as_turns:
-            dialogue = [chat_turns(pair) for pair in pairs[start:]]
-            dialogue = [self._shorten_turns(dialogue[0])] if too_long else dialogue
+            dialogue: list[tuple[ChatTurn, ...]] = [chat_turns(pair) for pair in pairs[start:]]
+            if too_long:  # of the two turns one that is below half the window stays whole
+                room = self._tokens - 2 * MESSAGE_TOKENS
+                shorter = min(self._counter.count(turn.text) for turn in dialogue[0])
+                most = max(room - shorter, room // 2, LEAST_TOKENS)
+                dialogue = [tuple(ChatTurn(turn.role, shorten(turn.text, most, self._counter)) for turn in dialogue[0])]
             texts = map(dialogue_text, dialogue)
             passages = [replace(item, text=text) for item, text in zip(passages, texts, strict=True)]
             turns = tuple(turn for pair_turns in dialogue for turn in pair_turns)
@@ -106,16 +114,25 @@ class FullContext(DeclaredMemory):
             return sum(self._counter.count(turn.text) + MESSAGE_TOKENS for turn in chat_turns(pair))
         return passage_tokens(passage(pair).text, self._counter)
 
-    def _shorten_turns(self, turns: tuple[ChatTurn, ChatTurn]) -> tuple[ChatTurn, ChatTurn]:
-        """Shorten the two turns of a pair to the window; a turn that is below half of it stays whole."""
-        room = self._tokens - 2 * MESSAGE_TOKENS
-        shorter = min(self._counter.count(turn.text) for turn in turns)
-        most = max(room - shorter, room // 2, LEAST_TOKENS)
-        user, assistant = (ChatTurn(turn.role, shorten(turn.text, most, self._counter)) for turn in turns)
-        return user, assistant
-
     def recall(self, question: str) -> RetrievedContext:
         """Return the part chosen at ingestion."""
         if self._recollection is None:
             raise RuntimeError("FullContext.recall was called before ingest")
         return self._recollection
+
+
+@lru_cache(maxsize=8)  # all questions about a conversation share its dialogue
+def dialogue_text(turns: tuple[ChatTurn, ...]) -> str:
+    """Write a dialogue as one text, speakers named, in the form of `beamlib.memory.protocol.passage`."""
+    pieces = []
+    for role, text in turns:
+        header = _PAIR_HEADER.match(text)
+        start = header.end() if header else 0
+        pieces.append(f"\nASSISTANT: {text}" if role == "assistant" else f"\n\n{text[:start]}USER: {text[start:]}")
+    return "".join(pieces).lstrip("\n")
+
+
+@lru_cache(maxsize=8)
+def dialogue_tokens(turns: tuple[ChatTurn, ...], counter: TokenCounter) -> int:
+    """Count the tokens of a dialogue's texts, without what the chat form adds."""
+    return sum(counter.count(turn.text) for turn in turns)

@@ -219,7 +219,6 @@ class LightSettings(LightParameters):
 
     @property
     def counter(self) -> TokenCounter:
-        """The token counter."""
         return token_counter(self.token_counter)
 
     @property
@@ -284,21 +283,18 @@ class Light(SharedReading):
     @classmethod
     def refusal(cls, settings: Any) -> str:
         """Refuse a filter that does not read what a released behaviour needs."""
-        if settings["filter"] == "batched" and "exact_yes" in settings.flags:
-            return (
-                "parameter 'filter' is 'batched': the released behaviour exact_yes reads a yes for each chunk; use "
-                "chunkwise."
-            )
-        return ""
+        needed = "the released behaviour exact_yes reads a yes for each chunk; use chunkwise."
+        refused = settings["filter"] == "batched" and "exact_yes" in settings.flags
+        return f"parameter 'filter' is 'batched': {needed}" if refused else ""
 
     @classmethod
     def settings_for(cls, given: Given) -> LightSettings:
         """Return the settings of an arm: `without` switches one component off."""
         names = ("k", "retriever", "reader_window", "splade", "token_counter", "faiss_index")
-        own = {name: given[name] for name in (*names, *LightParameters.model_fields)}
-        own |= {"encoder": given.settings["encoder"], "index_encoder": given.of_arm.get("encoder", "")}
-        switches = {switch: given.without != component for switch, component in _SWITCHES.items()}
-        return LightSettings(**own, **switches, released=given.flags & LIGHT_FLAGS)
+        values = {name: given[name] for name in (*names, *LightParameters.model_fields)}
+        values |= {"encoder": given.settings["encoder"], "index_encoder": given.of_arm.get("encoder", "")}
+        values |= {switch: given.without != component for switch, component in _SWITCHES.items()}
+        return LightSettings(**values, released=given.flags & LIGHT_FLAGS)
 
     @classmethod
     def build(cls, given: Given) -> Light:
@@ -379,8 +375,7 @@ class Light(SharedReading):
             if ours != (theirs := settings.of_reading[name]):
                 raise ValueError(f"cannot share a reading made with {name}={ours} where {name} is {theirs}")
         other = Light(self._model, settings, compressor=self._compressor, embedding=self._embedding)
-        if _index_settings(settings) != _index_settings(self.settings):
-            place = _index_settings(settings)
+        if (place := _index_settings(settings)) != _index_settings(self.settings):
             if place not in read.indexes:  # one for all variants with this retriever
                 read.indexes[place] = other._index(read.conversation, read.keys)
             read = replace(read, index=read.indexes[place])
@@ -404,35 +399,42 @@ class Light(SharedReading):
         """Recall for the questions of a conversation, with all filter calls at once."""
         return self.recall_all([probe.question for probe in probes])
 
+    def expect(self, questions: Sequence[str]) -> None:
+        """Have an endpoint embed questions together that are searched for one by one."""
+        self._reading().index.expect(questions)
+
     def recall_all(self, questions: Sequence[str]) -> list[RetrievedContext | ModelError]:
         """Recall for every question, in order, with all filter calls at once; a failed call fails its question."""
         if self.settings.use_retrieval:
-            self._reading().index.expect(questions)
-        ranked = {question: self._ranked(question) for question in questions}
-        found = {question: pairs for question, pairs in ranked.items() if not isinstance(pairs, ModelError)}
-        asked = [question for question, pairs in found.items() if self._needs_filter(pairs)]
-        kept = dict(zip(asked, self._filtered(asked), strict=True))
-        return [
-            result
-            if isinstance(result := ranked[question], ModelError)
-            else notes
-            if isinstance(notes := kept.get(question, ((), 0)), ModelError)
-            else self._build_context(result, *notes)
-            for question in questions
+            self.expect(questions)
+        # Retrieved pairs, best first. Without retrieval they are not shown, but keep their room.
+        ranked: dict[str, list[Passage] | ModelError] = {}
+        for question in questions:
+            try:
+                ranked[question] = [passage(pair, "episodic") for pair in self.retrieved(question)]
+            except ModelError as error:  # of the question's vector
+                ranked[question] = error if self.settings.use_retrieval else []
+        filtered = [
+            question
+            for question, pairs in ranked.items()
+            if not isinstance(pairs, ModelError) and self._needs_filter(pairs)
         ]
-
-    def _ranked(self, question: str) -> list[Passage] | ModelError:
-        """Return the retrieved pairs, best first. Without retrieval they are not shown, but keep their room."""
-        try:
-            return [passage(pair, "episodic") for pair in self.retrieved(question)]
-        except ModelError as error:  # of the question's vector
-            return error if self.settings.use_retrieval else []
-
-    def _filtered(self, questions: Sequence[str]) -> Sequence[tuple[Sequence[Chunk], int] | ModelError]:
         if self.settings.filter == "batched":
-            return relevant_in_batches(self._model, questions, self.chunks)
-        exact = "exact_yes" in self.settings.released
-        return relevant_chunks(self._model, questions, self.chunks, exact=exact)
+            kept = relevant_in_batches(self._model, filtered, self.chunks)
+        else:
+            exact = "exact_yes" in self.settings.released
+            kept = relevant_chunks(self._model, filtered, self.chunks, exact=exact)
+        notes = dict(zip(filtered, kept, strict=True))
+        contexts: list[RetrievedContext | ModelError] = []
+        for question in questions:
+            pairs, chunks = ranked[question], notes.get(question, ([], 0))
+            if isinstance(pairs, ModelError):
+                contexts.append(pairs)
+            elif isinstance(chunks, ModelError):
+                contexts.append(chunks)
+            else:
+                contexts.append(self._build_context(pairs, *chunks))
+        return contexts
 
     def _needs_filter(self, ranked: Sequence[Passage]) -> bool:
         """Tell whether a context depends on the filtered notes: it shows them, or the room of pairs depends on theirs.
@@ -444,10 +446,8 @@ class Light(SharedReading):
             return True
         if "character_budgets" in settings.released or not self.chunks:
             return False
-        most = min(
-            settings.budget["scratchpad"], sum(chunk.tokens + JOINT_TOKENS for chunk in self.chunks) + LEAST_TOKENS
-        )
-        return self._place(ranked, most) != self._place(ranked, 0)
+        whole = sum(chunk.tokens + JOINT_TOKENS for chunk in self.chunks) + LEAST_TOKENS
+        return self._place(ranked, min(settings.budget["scratchpad"], whole)) != self._place(ranked, 0)
 
     def _build_context(self, ranked: Sequence[Passage], chunks: Sequence[Chunk], gaps: int) -> RetrievedContext:
         """Fit the parts into the window; `chunks` are the filtered notes, where the context depends on them.
@@ -459,7 +459,15 @@ class Light(SharedReading):
         settings, counter = self.settings, self.settings.counter
         shown = settings.use_scratchpad and settings.use_filter
         if "character_budgets" in settings.released:
-            passages, cuts = self._pack(ranked if settings.use_retrieval else [])
+            # Retrieved pairs and working memory as the released code packs them.
+            best, newest = list(ranked) if settings.use_retrieval else [], list[Passage]()
+            if settings.use_working:
+                oldest = "oldest_working_memory" in settings.released
+                everything = entries(self._reading().conversation, settings.released)
+                newest = newest_pairs(everything, WORKING_ENTRIES if oldest else settings.working_pairs)
+            tokens = settings.budget["episodic"] + settings.budget["working"]
+            passages = pack([*best, *newest], tokens, LIGHT_ESTIMATE, counter)
+            cuts = _cuts(best, [], passages)
             room = settings.context_tokens - _size(passages, counter)
             notes, dropped = scratchpad_passages(chunks if shown else self.chunks, room, counter)
         else:
@@ -499,18 +507,6 @@ class Light(SharedReading):
         pairs, _ = fit_pairs(ranked, left, settings.counter, longest=budget["episodic"], skip=True, joint=joint)
         return pairs, newest, recalled
 
-    def _pack(self, ranked: Sequence[Passage]) -> tuple[list[Passage], Cuts]:
-        """Fit retrieved pairs and working memory as the released code packs them."""
-        settings = self.settings
-        newest = list[Passage]()
-        if settings.use_working:
-            oldest = "oldest_working_memory" in settings.released
-            count = WORKING_ENTRIES if oldest else settings.working_pairs
-            newest = newest_pairs(entries(self._reading().conversation, settings.released), count)
-        tokens = settings.budget["episodic"] + settings.budget["working"]
-        shown = pack([*ranked, *newest], tokens, LIGHT_ESTIMATE, settings.counter)
-        return shown, _cuts(ranked, [], shown)
-
     def retrieved(self, question: str, k: int | None = None) -> list[Pair]:
         """Return the `k` pairs (by default the settings') whose keys match the question best, best first.
 
@@ -525,7 +521,6 @@ class Light(SharedReading):
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """The pairs of the conversation."""
         return self._reading().conversation.pairs
 
     @property

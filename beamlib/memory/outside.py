@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from beamlib.errors import UserError
@@ -23,7 +21,7 @@ OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:
 """A memory that is declared nowhere: `file.py:Class`, or `process:NAME:COMMAND`. The class, and the name, names a
 folder."""
 _LABELLED = re.compile(rf"({PLAIN_NAME})=(.+\.py:\w+)")
-_EXAMPLE = "process:mine:./mine.pl"
+EXAMPLE = "process:mine:./mine.pl"
 
 
 def listed_memories(memory: str) -> tuple[str, ...]:
@@ -51,23 +49,6 @@ def only_named(memory: str) -> bool:
     return set(named_memories()).issuperset(listed_memories(memory))
 
 
-def absolute_target(memory: str) -> str:
-    """Make the paths in a value absolute: the file of a class, or all words of a command that name files."""
-    names = [name.strip() for name in memory.split(",")]
-    if {"", *named_memories()}.issuperset(names):
-        return ",".join(dict.fromkeys(filter(None, names)))
-    if not re.fullmatch(OWN_MEMORY, memory) and memory.startswith(PROCESS):
-        raise UserError(f"--memory: {memory!r:.200} is not of the form process:NAME:COMMAND, for example {_EXAMPLE}.")
-    if not memory.startswith(PROCESS):
-        file = Path(memory.rpartition(":")[0])
-        target = memory if file.is_file() else listed_memories(memory)[0]  # a path may have an = of its own
-        return with_label(str(Path(target).absolute()), label_of(memory) if target != memory else None)
-    name, words = program_of(memory)
-    return (
-        f"{PROCESS}{name}:{shlex.join(str(Path(word).absolute()) if Path(word).is_file() else word for word in words)}"
-    )
-
-
 def program_of(target: str) -> tuple[str, list[str]]:
     """Return name and words of the command of `process:NAME:COMMAND`."""
     _, name, command = target.split(":", 2)
@@ -76,18 +57,8 @@ def program_of(target: str) -> tuple[str, list[str]]:
     except ValueError as error:
         raise UserError(f"--memory: the command {command!r} cannot be read ({error}); correct its quotes.") from None
     if not words:
-        raise UserError(f"--memory: process:NAME:COMMAND has no command; give one, for example {_EXAMPLE}.")
+        raise UserError(f"--memory: process:NAME:COMMAND has no command; give one, for example {EXAMPLE}.")
     return name, words
-
-
-def class_of(target: str) -> tuple[Path, str]:
-    """Return the file and the name of the class of `file.py:Class`; `UserError` if there is no such file."""
-    file, colon, name = target.rpartition(":")
-    if not colon or not file.endswith(".py") or not name.isidentifier():
-        raise UserError(f"own memory: {target!r} is not of the form file.py:Class, for example mine.py:Newest.")
-    if not Path(file).is_file():
-        raise UserError(f"own memory: the file {file} does not exist; give its path, for example ./mine.py:{name}.")
-    return Path(file), name
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +89,6 @@ class AdapterSettings(MemorySettings):
     )
 
 
-def spread_k(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that options give, with a K that they give for systems of others, too."""
-    return {"adapter_k": settings["k"], **settings} if "k" in settings else dict(settings)
-
-
 class Own(DeclaredMemory):
     """A memory from outside this package, in a process of its own: a class in a file, or a command."""
 
@@ -143,7 +109,6 @@ class Own(DeclaredMemory):
 
     @classmethod
     def opened(cls, given: Given) -> AbstractContextManager[Any]:
-        """Start its process, which ends with the block."""
         return plugins().open_memory(given.arm, given.settings, given.models)
 
 

@@ -11,7 +11,8 @@ Save this as `mine.py`; `./run_all.sh --data FOLDER --memory mine.py:Newest` add
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 from typing import Protocol
 
 from beamlib.data.conversations import Conversation, Pair
@@ -44,22 +45,13 @@ class Cuts:
     chunks_dropped: int = 0
 
     def __add__(self, other: Cuts) -> Cuts:
-        return Cuts(
-            self.pairs_shortened + other.pairs_shortened,
-            self.pairs_dropped + other.pairs_dropped,
-            self.newest_cut + other.newest_cut,
-            self.chunks_dropped + other.chunks_dropped,
-        )
+        return Cuts(*map(add, astuple(self), astuple(other)))
 
     @property
     def labelled(self) -> dict[str, int]:
         """The counts under the names that tables show."""
-        return {
-            "pairs shortened": self.pairs_shortened,
-            "pairs dropped": self.pairs_dropped,
-            "newest pairs cut": self.newest_cut,
-            "chunks dropped": self.chunks_dropped,
-        }
+        names = ("pairs shortened", "pairs dropped", "newest pairs cut", "chunks dropped")
+        return dict(zip(names, astuple(self), strict=True))
 
 
 NO_CUTS = Cuts()
@@ -91,9 +83,9 @@ class RetrievedContext:
         parts: dict[str, dict[int, None]] = {}
         for item in passages:
             parts.setdefault(item.part, {}).update(dict.fromkeys(item.message_ids))
-        ids = tuple(dict.fromkeys(i for item in passages for i in item.message_ids))
+        ids = dict.fromkeys(message_id for item in passages for message_id in item.message_ids)
         text = "\n\n".join(item.text for item in passages)
-        return cls(text, ids, {part: tuple(part_ids) for part, part_ids in parts.items()}, cuts=cuts)
+        return cls(text, tuple(ids), {part: tuple(part_ids) for part, part_ids in parts.items()}, cuts=cuts)
 
 
 Recollection = RetrievedContext
@@ -115,15 +107,12 @@ class Memory(Protocol):
     @property
     def name(self) -> str:
         """The name of the memory and its settings in tables, for example `light-k5`."""
-        ...
 
     def ingest(self, conversation: Conversation) -> None:
         """Read the conversation, replacing the one before."""
-        ...
 
     def recall(self, question: str) -> RetrievedContext:
         """Return the context for answering `question`."""
-        ...
 
 
 def passage(pair: Pair, part: str = "retrieved") -> Passage:

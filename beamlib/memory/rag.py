@@ -107,9 +107,13 @@ class Rag(DeclaredMemory):
         """Return the pairs of the `k` best documents, best first (repeated if the index has copies)."""
         return [self._documents[hit.owner] for hit in self._index.search(question, k)]
 
+    def expect(self, questions: Sequence[str]) -> None:
+        """Have an endpoint embed questions together that are searched for one by one."""
+        self._index.expect(questions)
+
     def recall_probes(self, probes: Sequence[Probe]) -> list[RetrievedContext | ModelError]:
         """Recall for each question, all of which an endpoint embeds together."""
-        self._index.expect([probe.question for probe in probes])
+        self.expect([probe.question for probe in probes])
         return super().recall_probes(probes)
 
     def recall(self, question: str) -> RetrievedContext:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
@@ -115,24 +116,22 @@ class _Pad:
     lines_cut: int = 0
 
     def add(self, lines: Sequence[str], upto: str) -> None:
-        """Append `lines`; `upto` names the messages that the pad now covers."""
+        """Append `lines` and compress the pad where it is too long; `upto` names the messages that it now covers."""
         sizes = [self.counter.count(line) for line in lines]
         self.lines += lines
         self.sizes += sizes
         self.tokens += sum(sizes)
-        if self.tokens > self.threshold:
-            self._compress(upto)
-
-    def _compress(self, upto: str) -> None:
-        """Replace the notes by the compressor's until they are near the target, or cut the oldest."""
+        if self.tokens <= self.threshold:
+            return
+        # Replace the notes by the compressor's until they are near the target, or cut the oldest.
         for _ in range(COMPRESSION_ROUNDS):
             before = self.tokens
             variables = {"notes": "\n".join(self.lines), "target_tokens": str(self.target)}
             (reply,) = extract(self.model, [Prompt("scratchpad_compress", variables, about=upto)])
-            lines = [f"- {note}" for line in lines_of(reply) if (note := _close(line))]
-            if not lines:
+            self.lines = [f"- {note}" for line in lines_of(reply) if (note := _close(line))]
+            if not self.lines:
                 raise ModelError(f"scratchpad_compress for {upto}: no note in the reply", Outcome.EMPTY)
-            self.lines, self.sizes = lines, [self.counter.count(line) for line in lines]
+            self.sizes = [self.counter.count(line) for line in self.lines]
             self.tokens = sum(self.sizes)
             self.compressions += 1
             if self.tokens <= self.target * TARGET_SLACK:
@@ -222,15 +221,14 @@ def relevant_chunks(
         replies[place] = unclear if _decision(reply) is None else reply
     kept: dict[str, tuple[list[Chunk], int] | ModelError] = {}
     for place, question in enumerate(distinct):
+        answers = replies[place :: len(distinct)]
         try:
-            own = replies[place :: len(distinct)]
-            texts, gaps = fill_gaps(prompts[place :: len(distinct)], own)
+            texts, gaps = fill_gaps(prompts[place :: len(distinct)], answers)
         except ModelError as error:
             kept[question] = error
             continue
-        keep = (
-            [text.strip().lower() == "yes" for text in texts] if exact else [_decision(reply) is True for reply in own]
-        )
+        bare = [text.strip().lower() == "yes" for text in texts]
+        keep = bare if exact else [_decision(reply) is True for reply in answers]
         kept[question] = ([chunk for chunk, is_relevant in zip(chunks, keep, strict=True) if is_relevant], gaps)
     return [kept[question] for question in questions]
 
@@ -253,16 +251,21 @@ def relevant_in_batches(
     replies = iter(attempt_all(model, prompts))
     kept: dict[str, tuple[list[Chunk], int] | ModelError] = {question: ([], 0) for question in distinct}
     for batch in batches:
-        own = dict(zip(distinct, replies, strict=False))
-        decided = {question: _decide_batch(reply, batch) for question, reply in own.items()}
+        decided: dict[str, tuple[list[Chunk], int] | ModelError | None] = dict.fromkeys(distinct)
+        for question, reply in zip(distinct, replies, strict=False):
+            if isinstance(reply, ModelError):
+                decided[question] = reply if reply.transient else None
+            elif (numbers := read_numbers(reply.text, len(batch), cut=reply.finish_reason == "length")) is not None:
+                decided[question] = ([chunk for at, chunk in enumerate(batch, start=1) if at in numbers], 0)
         unread = [question for question, result in decided.items() if result is None]
         decided |= zip(unread, relevant_chunks(model, unread, batch), strict=True)
-        for question in distinct:
-            before, result = kept[question], decided[question]
+        for question, result in decided.items():
+            before = kept[question]
             if isinstance(before, ModelError) or result is None:
                 continue
-            joined = result if isinstance(result, ModelError) else (before[0] + result[0], before[1] + result[1])
-            kept[question] = joined
+            kept[question] = (
+                result if isinstance(result, ModelError) else (before[0] + result[0], before[1] + result[1])
+            )
     return [kept[question] for question in questions]
 
 
@@ -283,16 +286,6 @@ def _numbered(chunks: Sequence[Chunk]) -> str:
     return "\n\n".join(f"{number}.\n{chunk.text}" for number, chunk in enumerate(chunks, start=1))
 
 
-def _decide_batch(
-    reply: Completion | ModelError, chunks: Sequence[Chunk]
-) -> tuple[list[Chunk], int] | ModelError | None:
-    """Return the chunks that a reply keeps, or the error of a call that may yet succeed; None to ask one by one."""
-    if isinstance(reply, ModelError):
-        return reply if reply.transient else None
-    numbers = read_numbers(reply.text, len(chunks), cut=reply.finish_reason == "length")
-    return None if numbers is None else ([chunk for at, chunk in enumerate(chunks, start=1) if at in numbers], 0)
-
-
 def read_numbers(reply: str, count: int, *, cut: bool = False) -> frozenset[int] | None:
     """Read the list of numbers in a reply to `filter_batch`.
 
@@ -305,11 +298,11 @@ def read_numbers(reply: str, count: int, *, cut: bool = False) -> frozenset[int]
     Returns:
         The numbers; None if there is no list, a second one, or a number that no piece has.
     """
-    found = found_json(reply)
+    values = found_json(reply)
     numbers, _ = read_json(reply, list[_Number], strict=True, prompt="filter_batch")
-    if cut or numbers is None or not all(item.complete for item in found):
+    if cut or numbers is None or not all(value.complete for value in values):
         return None
-    before, _, after = reply.partition(found[0].text)
+    before, _, after = reply.partition(values[0].text)
     if _EXCLUDES.search(before) or _WORD.search(after.split("\n")[0]) or not set(numbers) <= set(range(1, count + 1)):
         return None
     return frozenset(numbers)
@@ -339,15 +332,13 @@ def scratchpad_passages(
     # By age and not by place: a compressed pad is grouped by subject.
     by_age = sorted(range(len(chunks)), key=lambda place: (max(chunks[place].message_ids, default=-1), place))
     start = newest_that_fit([chunks[place].tokens + JOINT_TOKENS for place in by_age], room)
-    shown = [chunks[place] for place in sorted(by_age[start:])]
-    dropped = start
+    shown, dropped = [chunks[place] for place in sorted(by_age[start:])], start
     if not shown and room - JOINT_TOKENS < LEAST_TOKENS:
         return [], len(chunks)
     if not shown:
         start, newest = len(chunks) - 1, chunks[by_age[-1]]
         shown = [Chunk(shorten(newest.text, room - JOINT_TOKENS, counter), newest.message_ids, room)]
-    texts = [chunk.text for chunk in shown]
-    texts[0] = f"{_heading(start)}\n{texts[0]}"
+    texts = [f"{_heading(start)}\n{shown[0].text}", *(chunk.text for chunk in shown[1:])]
     return [Passage(text, chunk.message_ids, "scratchpad") for text, chunk in zip(texts, shown, strict=True)], dropped
 
 
@@ -363,13 +354,6 @@ def _ranges(line: str) -> list[tuple[int, int]]:
     """Return the first and last message of every range in the headers of a line."""
     ranges = (match for head in _HEADER.finditer(line) for match in _RANGE.finditer(head[0]))
     return [(int(match[1]), int(match[2])) for match in ranges]
-
-
-def _ids_of(line: str, known: Sequence[int]) -> tuple[int, ...]:
-    ids: list[int] = []
-    for first, last in _ranges(line):
-        ids += known[bisect_left(known, first) : bisect_right(known, last)]
-    return tuple(dict.fromkeys(ids))
 
 
 def _close(line: str) -> str:
@@ -401,8 +385,10 @@ def _chunks(
         for number, sentence in sentences[start:stop]:
             grouped.setdefault(number, []).append(sentence)
         text = "\n".join(" ".join(["-", *filter(None, [heads[number]]), *parts]) for number, parts in grouped.items())
-        ids = tuple(dict.fromkeys(i for number in grouped for i in _ids_of(lines[number], known)))
-        chunks.append(Chunk(text, ids, counter.count(text)))
+        ids: dict[int, None] = {}
+        for first, last in (span for number in grouped for span in _ranges(lines[number])):
+            ids.update(dict.fromkeys(known[bisect_left(known, first) : bisect_right(known, last)]))
+        chunks.append(Chunk(text, tuple(ids), counter.count(text)))
         start = stop
     return chunks
 
@@ -427,8 +413,10 @@ def semantic_chunks(text: str, encoder: Encoder, percentile: float, buffer: int)
     chunker = langchain_chunker()
     if chunker is None:
         return own_chunks(text, encoder, percentile, buffer)
+    # LangChain's chunker uses no more of its `Embeddings` than this.
+    embeddings = SimpleNamespace(embed_documents=lambda texts: round_vectors(encoder, texts).tolist())
     splitter = chunker(
-        _Embeddings(encoder),
+        embeddings,
         buffer_size=buffer,
         breakpoint_threshold_type="percentile",
         breakpoint_threshold_amount=percentile,
@@ -448,17 +436,6 @@ def langchain_chunker() -> Any | None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*being sunset", category=DeprecationWarning)
         return import_module("langchain_experimental.text_splitter").SemanticChunker
-
-
-@dataclass(frozen=True)
-class _Embeddings:
-    """An encoder as LangChain's `Embeddings`, as far as its chunker uses one."""
-
-    encoder: Encoder
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        vectors: list[list[float]] = round_vectors(self.encoder, texts).tolist()
-        return vectors
 
 
 def own_chunks(text: str, encoder: Encoder, percentile: float, buffer: int) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-_FORMULA = re.compile(r"[=+\-@\t\r]")
+_FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]")
 _NUMBERS = re.compile(r"[-+]?[\d.,]*[\d\s.,%()\[\]±–-]*")
 """A number, with its interval perhaps, or a dash: nothing that a spreadsheet would compute."""
 
@@ -20,6 +20,13 @@ def safe_cell(value: Any) -> Any:
     if not isinstance(value, str) or not _FORMULA.match(value) or _NUMBERS.fullmatch(value):
         return value
     return f"'{value}"
+
+
+def safe_line(line: str) -> str:
+    """Make a line of comment of a text: a spreadsheet cuts it into cells at its commas, and there is no other line."""
+    pieces = re.split(r"([,;]\s*)", re.sub(r"\s", " ", line))
+    # A sign before a number, or an option of a command (--mixed), is none in a sentence.
+    return "".join(safe_cell(piece) if re.search(r"^[=@＝＠]|\w\(|[|!]", piece) else piece for piece in pieces)
 
 
 def safe_cells(frame: pd.DataFrame) -> pd.DataFrame:

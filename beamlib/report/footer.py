@@ -12,12 +12,13 @@ from typing import Any
 
 import pandas as pd
 
+from beamlib.data.conversations import slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import searches, stated, windows_stated
 from beamlib.evaluate.beam_records import Imported
 from beamlib.evaluate.records import ContextLosses, left_out_line
 from beamlib.llm.endpoints import EMBEDDING
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.plugins import plugins
 from beamlib.text import count
 
@@ -128,6 +129,7 @@ class Footer:
         retrieval: The indexes, and what each memory searches in them.
         imported: The sources of imported results.
         memories: Versions of others' memories, how they differ from the vendor's product; the mix of domains.
+        asked: Which questions are asked, where not all are.
     """
 
     protocol: str
@@ -149,14 +151,15 @@ class Footer:
     retrieval: str = ""
     imported: tuple[str, ...] = ()
     memories: tuple[str, ...] = ()
+    asked: str = ""
 
     def lines(self) -> list[str]:
         """Write the footer as lines: `SHOWN_LINES` say what a table is, the rest is what to look up."""
         return [
             f"Protocol: {self.protocol}. Judge: {model_shown(self.judge)}. Reader: {model_shown(self.reader)}.",
             f"Data: {self.data_revision}; {count(self.n_conversations, 'conversation')}, "
-            f"{count(self.n_questions, 'question')}, {count(self.unscored, 'unscored', plural='unscored')}"
-            f"{self._why()}. Interval: {self.interval}.",
+            f"{count(self.n_questions, 'question')}{f' ({self.asked})' if self.asked else ''}, "
+            f"{count(self.unscored, 'unscored', plural='unscored')}{self._why()}. Interval: {self.interval}.",
             *filter(None, [fitness(self.data_revision)]),
             *([plugins().judge_error()] if any(map(is_offline, self.judge.split(" | "))) else []),
             *([f"Configuration: {self.configuration}."] if self.configuration else []),
@@ -233,7 +236,14 @@ def footer(
             *dict.fromkeys(note for manifest in manifests for note in manifest.get("notes", ())),
             *filter(None, [domain_mix(_released(manifests))]),
         ),
+        asked=_asked(manifests),
     )
+
+
+def _asked(manifests: Sequence[Mapping[str, Any]]) -> str:
+    """Say which questions the runs asked; empty where each asked all of them."""
+    slices = [slice_in_words(manifest.get("settings", {}).get("per_ability", 0)) for manifest in manifests]
+    return " | ".join(dict.fromkeys(one or "all" for one in slices)) if any(slices) else ""
 
 
 def _searching(manifest: Mapping[str, Any]) -> dict[str, Any]:

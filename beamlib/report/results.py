@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
-from beamlib.data.conversations import Probe
+from beamlib.data.conversations import Probe, slice_in_words
 from beamlib.data.errata import reading_note, spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
@@ -233,6 +233,7 @@ def results(evaluation: Evaluation) -> Results:
             footer_of(manifests, scores, parameters.judging.protocol, losses),
             evaluation.truncation,
             evaluation.answerers,
+            evaluation.exam,
         ),
         evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )
@@ -416,10 +417,11 @@ def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, An
     if as_is:
         judgements = read_judgements(folder)
         fixed: dict[str, Any] = {"arm": folder.name, "protocol": protocol, "judge": None, "reader": None}
-        left_out = None
+        left_out = asked = None
     else:
         manifest = read_manifest(folder)
         judgements, left_out = stored_judgements(folder), ", ".join(sorted(manifest.left_out))
+        asked = slice_in_words(manifest.settings.get("per_ability", 0))
         fixed = {"arm": manifest.arm, "protocol": protocol, "judge": manifest.judge, "reader": manifest.reader}
     summary = summarise(score_run(judgements, protocol))
     rows = []
@@ -427,5 +429,5 @@ def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, An
         values = {
             str(key): None if isinstance(value, float) and value != value else value for key, value in row.items()
         }
-        rows.append({**fixed, **values, "left_out": left_out, "vouched": not as_is})
+        rows.append({**fixed, **values, "left_out": left_out, "asked": asked, "vouched": not as_is})
     return rows

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from beamlib.files import read_text, write_text
-from beamlib.report.csv_cells import safe_cells
+from beamlib.report.csv_cells import safe_cells, safe_line
 from beamlib.report.footer import SHOWN_LINES, Footer
 
 _WIDTH = 180
@@ -79,7 +79,7 @@ class Table:
         `pandas.read_csv(..., comment="#")` skips these.
         """
         values = self.cells if self.csv is None else self.csv
-        comments = "".join(f"# {line}\n" for line in (self.title, *self.notes, *self.footer))
+        comments = "".join(f"# {safe_line(line)}\n" for line in (self.title, *self.notes, *self.footer))
         return safe_cells(values).to_csv(index=False, lineterminator="\n", float_format="%.6f") + comments
 
     def to_markdown(self) -> str:

@@ -17,7 +17,7 @@ from IPython import get_ipython
 from IPython.display import HTML, Image, Markdown, display
 from matplotlib.figure import Figure
 
-from beamlib.data.conversations import parse_size
+from beamlib.data.conversations import parse_size, slice_in_words
 from beamlib.data.published import PAPER_TITLES
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import configuration_of_run, stated, writing_configuration
@@ -25,8 +25,8 @@ from beamlib.evaluate.beam_records import Evaluation, left_out
 from beamlib.evaluate.records import commit, left_out_line
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import load_models
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.outside import PROCESS, label_of, listed_memories, only_named, with_label
 from beamlib.params import (
     BASE,
@@ -55,7 +55,7 @@ SomeTable = TypeVar("SomeTable", bound=Table)
 _HIDDEN = frozenset({"paper", "run", "data", "workers", "calls", "confirm_cost", "memorycode", "meme"})
 _ONLY_BEAM = frozenset(
     {
-        "size", "chat_variant", "strip_markers", "errata", "retrievers", "budgets", "question_in_prompt",
+        "size", "chat_variant", "strip_markers", "errata", "per_ability", "retrievers", "budgets", "question_in_prompt",
         "judge_repeats", "alignment", "protocol", *OF_GENERATION,
     }
 ) - {"generation_seed"}  # fmt: skip
@@ -111,6 +111,8 @@ class Workspace:
         caption = " ".join(filter(None, [caption, _constant_note(data) if scores else ""]))
         if not (published or self.suite) and self.parameters.data and (missed := left_out(self.parameters)):
             caption = f"{caption} {left_out_line(missed)}"
+        if not (published or self.suite) and (asked := slice_in_words(self.parameters.chat.per_ability)):
+            caption = f"{caption} Questions: {asked}."
         folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published and not self.suite else self.part)
         # Where the run and its files lie has no bearing on what is plotted, nor has whether it was called or replayed;
         # all that would make equal figures differ, and tell of somebody's machine.

@@ -56,10 +56,10 @@ def encode_query(encoder: Encoder, query: str) -> NDArray[np.float32]:
 
 def expect_queries(encoder: Encoder, queries: Sequence[str]) -> None:
     """Encode queries that are to come in one go where each would be a request; one that fails then fails on its own."""
-    own = getattr(encoder, "encode_queries", None)
-    if own:
+    encode = getattr(encoder, "encode_queries", None)
+    if encode:
         with suppress(ModelError):
-            own(queries)
+            encode(queries)
 
 
 class StaticEncoder:

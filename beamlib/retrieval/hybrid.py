@@ -110,7 +110,23 @@ class HybridIndex(Index):
         texts = ["\n".join(document.lines) for document in documents]
         super().__init__([f"{text}\n{document.body}" for text, document in zip(texts, documents, strict=True)])
         self._lines = _Runs([len(document.lines) for document in documents])
-        self._index_words(lines, bodies)
+        # The terms of each line, of each document's lines, of lines and body, and neighbouring words.
+        self._terms, self._pairs = Vocabulary(), Vocabulary()
+        words = tokenize([*lines, *bodies])
+        every = term_counts(words, self._terms)
+        self._term_order = tie_order(list(map(str, self._terms)))
+        in_lines, in_bodies = every[: len(lines)], every[len(lines) :]
+        self._counts = counts = self._lines.sums(in_lines)
+        self._lengths = np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1)
+        uses = np.asarray(counts.sum(axis=0)).ravel()
+        self._rarity_of_use = np.log(max(uses.sum(), 1) / np.maximum(uses, 1))
+        self._rarity = np.log((self._size + 1) / (document_frequency(counts) + 0.5))
+        self._line_terms = TermScores(in_lines.sign())
+        self._text_words = TermScores(bm25(counts, k1=1.2, b=0.6))
+        self._words = TermScores(bm25((_LINES_OVER_BODY * counts + in_bodies).tocsr(), k1=1.2, b=0.6))
+        joined = [list(chain.from_iterable(words[start:end])) for start, end in self._lines.bounds]
+        neighbours = term_counts([list(pairwise(terms)) for terms in joined], self._pairs)
+        self._word_pairs = TermScores(bm25(neighbours, k1=1.2, b=0.5))
         cut = [_passages(body) for body in bodies]
         self._passages = _Runs([len(passages) for passages in cut])
         # In one call, because the encoder cuts each distinct word of a call into pieces once.
@@ -122,26 +138,6 @@ class HybridIndex(Index):
         self._figures = standardised(np.log1p([len(_FIGURES.findall(text)) for text in texts]))
         self._instructions = np.array([is_standing_instruction(line) for line in lines], dtype=bool)
         self._preferences = np.array([is_preference(line) for line in lines], dtype=bool)
-
-    def _index_words(self, lines: Sequence[str], bodies: Sequence[str]) -> None:
-        """Index the terms of each line, of each document's lines, of lines and body, and neighbouring words."""
-        self._terms, self._pairs = Vocabulary(), Vocabulary()
-        words = tokenize([*lines, *bodies])
-        every = term_counts(words, self._terms)
-        self._term_order = tie_order(list(map(str, self._terms)))
-        in_lines, in_bodies = every[: len(lines)], every[len(lines) :]
-        counts = self._lines.sums(in_lines)
-        self._counts = counts
-        self._lengths = np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1)
-        uses = np.asarray(counts.sum(axis=0)).ravel()
-        self._rarity_of_use = np.log(max(uses.sum(), 1) / np.maximum(uses, 1))
-        self._rarity = np.log((self._size + 1) / (document_frequency(counts) + 0.5))
-        self._line_terms = TermScores(in_lines.sign())
-        self._text_words = TermScores(bm25(counts, k1=1.2, b=0.6))
-        self._words = TermScores(bm25((_LINES_OVER_BODY * counts + in_bodies).tocsr(), k1=1.2, b=0.6))
-        joined = [list(chain.from_iterable(words[start:end])) for start, end in self._lines.bounds]
-        neighbours = term_counts([list(pairwise(terms)) for terms in joined], self._pairs)
-        self._word_pairs = TermScores(bm25(neighbours, k1=1.2, b=0.5))
 
     def expect(self, queries: Sequence[str]) -> None:
         """Encode `queries` at once where an endpoint encodes."""
@@ -165,7 +161,11 @@ class HybridIndex(Index):
         vector = encode_query(self._encoder, query)
         query_terms = Counter(self._terms.known(words))
         lines_cosine = self._line_vectors @ vector
-        lines_covered = self._covered(words)
+        # By line, the share of the information in the question's words that it has, between 0 and 1.
+        distinct = list(dict.fromkeys(words))
+        weights = {term: float(self._rarity[term]) for term in self._terms.known(distinct)}
+        unseen = float(np.log((self._size + 1) / 0.5)) * (len(distinct) - len(weights))
+        lines_covered = self._line_terms.of(weights) / max(sum(weights.values()) + unseen, 1e-9)
         raw = {
             "words": self._words.of(query_terms),
             "word pairs": self._word_pairs.of(Counter(self._pairs.known(list(pairwise(words))))),
@@ -190,13 +190,6 @@ class HybridIndex(Index):
         for name, signal in self.signals(query).items():
             total += HYBRID_WEIGHTS[name] * signal
         return with_session(total, self._sessions, SESSION)
-
-    def _covered(self, words: Sequence[str]) -> Scores:
-        """Compute for every line the share, between 0 and 1, of the information in `words` that it has."""
-        distinct = list(dict.fromkeys(words))
-        weights = {term: float(self._rarity[term]) for term in self._terms.known(distinct)}
-        unseen = float(np.log((self._size + 1) / 0.5)) * (len(distinct) - len(weights))
-        return self._line_terms.of(weights) / max(sum(weights.values()) + unseen, 1e-9)
 
     def _feedback(self, leading: Scores) -> dict[int, float]:
         """Weight the terms that mark the leaders: their mean share of a leader's words, times how rare they are."""
@@ -237,7 +230,6 @@ class _Runs:
         return highest
 
     def sums(self, rows: csr_matrix) -> csr_matrix:
-        """Sum each document's rows."""
         owners = np.arange(rows.shape[0])
         ones = np.ones(len(owners), dtype=np.float32)
         joining = csr_matrix((ones, owners, self._ends), shape=(len(self.bounds), len(owners)))

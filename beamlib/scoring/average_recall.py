@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from beamlib.errors import UserError
 from beamlib.scoring.intervals import conversation_values, mean_interval
 from beamlib.scoring.measured import (
     ARMS,
@@ -16,7 +17,6 @@ from beamlib.scoring.measured import (
     RETRIEVERS,
     Measurement,
     check_budgets,
-    check_choices,
     context_shown,
     recall_scores,
 )
@@ -43,7 +43,7 @@ def average_recall(
         UserError: An arm, a retriever or a budget was not measured.
     """
     measurements = list(measurements)
-    ranked = {name for one in measurements for question in one.questions for name in question.ranks}
+    ranked = {name for each in measurements for question in each.questions for name in question.ranks}
     known = list(dict.fromkeys((*RETRIEVERS, *sorted(name.partition(" ")[2] for name in ranked))))
     check_choices("arm", arms, (*ARMS, BEST))
     check_choices("retriever", retrievers, known)
@@ -88,3 +88,12 @@ def _means(group: Sequence[Measurement], arm: str, retriever: str, k: int) -> li
     means = {counting: float(frame["score"].mean()) for counting, frame in scores.items()}
     over_questions = {"ability": "all", "recall": means["whole"], "low": low, "high": high}
     return [rows[-1] | over_questions | {name: means[name] for name in COUNTINGS[1:]}, *rows]
+
+
+def check_choices(option: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise `UserError` unless `names` has some, all of them in `known`."""
+    for name in names:
+        if name not in known:
+            raise UserError(f"--{option} names {name!r}, which does not exist; choose from {', '.join(known)}.")
+    if not names:
+        raise UserError(f"--{option} is empty; choose from {', '.join(known)}.")

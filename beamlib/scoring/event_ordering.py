@@ -46,13 +46,10 @@ class OrderScores:
 
 
 def released_order(rubric: Sequence[str], aligned_lines: Sequence[str]) -> OrderScores:
-    """Score an order of texts as the released code does, bug for bug.
+    """Score an order of texts as the released code does, bug for bug; matched lines are replaced by their nuggets.
 
     Lines are told apart by their text alone: equal lines are one event at the position of the last, yet each counts as
     a false positive, and an unmatched line that happens to equal a nugget counts as that nugget.
-
-    Args:
-        aligned_lines: The answer's lines, every matched line replaced by its nugget.
     """
     return _scores(rubric, aligned_lines)
 
@@ -74,27 +71,22 @@ def order_scores(n_nuggets: int, matches: Sequence[int | None]) -> OrderScores:
 
 
 def _scores(reference: Sequence[Hashable], system: Sequence[Hashable]) -> OrderScores:
+    def ratio(part: float, whole: float) -> float:
+        return part / whole if whole else 0.0
+
+    def ranks(side: Sequence[Hashable]) -> list[int]:
+        position = {event: rank for rank, event in enumerate(side, start=1)}  # a repeated event keeps its last position
+        return [position.get(event, len(union) + 1) for event in union]
+
     in_reference, in_system = set(reference), set(system)
     true_positives = len(in_reference & in_system)
-    false_positives = sum(line not in in_reference for line in system)
-    false_negatives = sum(nugget not in in_system for nugget in reference)
-    precision = _ratio(true_positives, true_positives + false_positives)
-    recall = _ratio(true_positives, true_positives + false_negatives)
-    f1 = _ratio(2 * precision * recall, precision + recall)
-
+    precision = ratio(true_positives, true_positives + sum(line not in in_reference for line in system))
+    recall = ratio(true_positives, true_positives + sum(nugget not in in_system for nugget in reference))
+    f1 = ratio(2 * precision * recall, precision + recall)
     union = list(dict.fromkeys([*reference, *system]))
-    tau = _tau_b(_ranks(reference, union), _ranks(system, union))
+    tau = _tau_b(ranks(reference), ranks(system))
     tau_norm = (tau + 1) / 2
     return OrderScores(precision, recall, f1, tau, tau_norm, tau_norm * f1)
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
-
-
-def _ranks(side: Sequence[Hashable], union: Sequence[Hashable]) -> list[int]:
-    position = {event: rank for rank, event in enumerate(side, start=1)}  # a repeated event keeps its last position
-    return [position.get(event, len(union) + 1) for event in union]
 
 
 def _tau_b(first: list[int], second: list[int]) -> float:

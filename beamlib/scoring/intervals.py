@@ -129,16 +129,15 @@ def sign_flip_test(differences: Array, seed: int = SEED, resamples: int = RESAMP
     n = len(differences)
     if n < 2:
         return float("nan")
-    observed = abs(differences.sum())
-    if n <= EXACT_UP_TO:
+    exact = n <= EXACT_UP_TO
+    if exact:
         signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))
     else:
         signs = np.random.default_rng(seed).choice(np.array([1.0, -1.0]), size=(resamples, n))
     # Sums that are equal but for rounding must count as equal: hence the tolerance, relative to the data.
-    reached = np.abs(signs @ differences) >= observed - _TINY * max(1.0, float(np.abs(differences).sum()))
-    if n <= EXACT_UP_TO:
-        return float(reached.mean())
-    return float((reached.sum() + 1) / (resamples + 1))
+    tolerance = _TINY * max(1.0, float(np.abs(differences).sum()))
+    reached = np.abs(signs @ differences) >= abs(differences.sum()) - tolerance
+    return float(reached.mean() if exact else (reached.sum() + 1) / (resamples + 1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -168,38 +167,14 @@ def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = SEED) ->
     Raises:
         UserError: If the two question sets differ.
     """
-    both = _pair(scores_a, scores_b)
-    nan = float("nan")
-    reasons = [scores["unscored"] for scores in (scores_a, scores_b) if "unscored" in scores]
-    if any(reason.str.startswith(NOT_COMPUTABLE).any() for reason in reasons):
-        return Comparison(nan, nan, nan, nan, 0, len(both))
-    scored = both.dropna(subset=["score_a", "score_b"])
-    differences = (
-        (scored["score_a"] - scored["score_b"])
-        .groupby([scored["conversation_id"], scored["ability"]])
-        .mean()
-        .groupby(level="conversation_id")
-        .mean()
-        .to_numpy(dtype=np.float64)
-    )
-    mean, low, high = nan, nan, nan
-    if len(differences):
-        mean = float(differences.mean())
-        low, high = map(float, difference_interval(differences))
-    p_value = sign_flip_test(differences, seed)
-    return Comparison(mean, low, high, p_value, len(differences), len(both) - len(scored))
-
-
-def _pair(scores_a: pd.DataFrame, scores_b: pd.DataFrame) -> pd.DataFrame:
-    keys = ["probe_id", "conversation_id", "ability"]
     only_a = sorted(set(scores_a["probe_id"]) - set(scores_b["probe_id"]))
     only_b = sorted(set(scores_b["probe_id"]) - set(scores_a["probe_id"]))
     if only_a or only_b:
-        example = (only_a or only_b)[0]
         raise UserError(
             f"comparison: the two runs answer different questions ({len(only_a)} only in the first, {len(only_b)} only"
-            f" in the second, for example {example}); compare runs over the same question set."
+            f" in the second, for example {(only_a or only_b)[0]}); compare runs over the same question set."
         )
+    keys = ["probe_id", "conversation_id", "ability"]
     columns = [*keys, "score"]
     both = scores_a[columns].merge(scores_b[columns], on=keys, suffixes=("_a", "_b"), validate="one_to_one")
     if len(both) != len(scores_a):
@@ -207,4 +182,17 @@ def _pair(scores_a: pd.DataFrame, scores_b: pd.DataFrame) -> pd.DataFrame:
             "comparison: some questions have another ability or conversation in the second run than in the first;"
             " score both runs on the same data."
         )
-    return both
+    nan = float("nan")
+    reasons = [scores["unscored"] for scores in (scores_a, scores_b) if "unscored" in scores]
+    if any(reason.str.startswith(NOT_COMPUTABLE).any() for reason in reasons):
+        return Comparison(nan, nan, nan, nan, 0, len(both))
+    scored = both.dropna(subset=["score_a", "score_b"])
+    by_question = scored["score_a"] - scored["score_b"]
+    by_ability = by_question.groupby([scored["conversation_id"], scored["ability"]]).mean()
+    differences = by_ability.groupby(level="conversation_id").mean().to_numpy(dtype=np.float64)
+    mean, low, high = nan, nan, nan
+    if len(differences):
+        mean = float(differences.mean())
+        low, high = map(float, difference_interval(differences))
+    p_value = sign_flip_test(differences, seed)
+    return Comparison(mean, low, high, p_value, len(differences), len(both) - len(scored))

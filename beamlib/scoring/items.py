@@ -58,13 +58,12 @@ def without_marks(line: str) -> str:
 
 
 def _clean(items: list[str]) -> list[str]:
-    return [text for item in items if (text := _trim(" ".join(_EMPHASIS.sub("", item).split())))]
-
-
-def _trim(text: str) -> str:
-    """Strip what joins an item to its neighbours: commas, quotes, a full stop, a last "and"."""
-    text = _LAST_WORD.sub("", text.strip(_TRAIL))
-    return text.lstrip(_LEAD).rstrip(_TRAIL).removesuffix(".").rstrip(_TRAIL)
+    """Strip what joins items to their neighbours: commas, quotes, a full stop, a last "and"."""
+    cleaned = []
+    for item in items:
+        text = _LAST_WORD.sub("", " ".join(_EMPHASIS.sub("", item).split()).strip(_TRAIL))
+        cleaned.append(text.lstrip(_LEAD).rstrip(_TRAIL).removesuffix(".").rstrip(_TRAIL))
+    return list(filter(None, cleaned))
 
 
 def _plain(line: str) -> str:
@@ -113,20 +112,15 @@ def _list_rows(answer: str) -> list[str]:
     items: list[str] = []
     after_blank = False
     for line, row in zip(lines, rows, strict=True):
+        text = _plain(line)
+        # A line continues the row above it if indented, or directly below and no label of a new section.
+        continues = line[:1].isspace() or not (after_blank or text.endswith(":") or _CLOSING.match(text))
         if row is not None and row.indent <= outermost + 1 and (row.numbered or not numbers_lead):
             items.append(row.text)
-        elif items and (detail := row.text if row else _detail(line, after_blank)):
+        elif items and (detail := row.text if row else text if continues else ""):
             items[-1] += f" {detail}"
-        after_blank = not _plain(line)
+        after_blank = not text
     return items
-
-
-def _detail(line: str, after_blank: bool) -> str:
-    """Return a line that continues the row above it: indented, or directly below and no label of a new section."""
-    text = _plain(line)
-    if line[:1].isspace():
-        return text
-    return "" if after_blank or text.endswith(":") or _CLOSING.match(text) else text
 
 
 def _table_rows(answer: str) -> list[str]:

@@ -69,17 +69,16 @@ def judge_answers(
         The judgements in the order of `items`.
     """
     calls = _Calls(judge, aligner, question_in_prompt, alignment)
-    return run(_judge_all(items, calls, repeats))
 
+    async def judge_all() -> list[tuple[RepeatJudgement, bool]]:
+        return await gather(
+            calls.judge_once(item, item.answer, repeat)
+            for item in items
+            if item.unscored is None and item.answer is not None
+            for repeat in range(repeats)
+        )
 
-async def _judge_all(items: Sequence[ToJudge], calls: _Calls, repeats: int) -> list[Judgement]:
-    results = await gather(
-        calls.judge_once(item, item.answer, repeat)
-        for item in items
-        if item.unscored is None and item.answer is not None
-        for repeat in range(repeats)
-    )
-    remaining = iter(results)
+    remaining = iter(run(judge_all()))
     judgements = []
     for item in items:
         known = {name: getattr(item.gold, name) for name in ("probe_id", "conversation_id", "ability")}
@@ -88,8 +87,7 @@ async def _judge_all(items: Sequence[ToJudge], calls: _Calls, repeats: int) -> l
             judgements.append(Judgement(**known, unscored=reason, transient=item.transient))
             continue
         records, transient = zip(*(next(remaining) for _ in range(repeats)), strict=True)
-        first = dict(records[0])
-        judgements.append(Judgement(**known, **first, transient=any(transient), repeats=tuple(records[1:])))
+        judgements.append(Judgement(**known, **dict(records[0]), transient=any(transient), repeats=tuple(records[1:])))
     return judgements
 
 
@@ -168,14 +166,10 @@ def _cut(answer: str, rubric: Sequence[str]) -> tuple[_CutAnswer, _CutAnswer]:
     # A number, a bullet or bold type says nothing about the event: "2. **Fence**" gets the replies of the item
     # "Fence", because asking twice would double the cost and could only add noise between the two alignments.
     bare_lines = [bare if (bare := without_marks(line)) in items else line for line in lines]
-    # The released code asks about blank lines and rules too.
-    asked_items, asked_lines = (
-        tuple(text if _WORD.search(text) else None for text in texts) for texts in (items, bare_lines)
-    )
-    return (
-        _CutAnswer("items", items, asked_items, events),
-        _CutAnswer("newline", lines, asked_lines, tuple(range(len(rubric)))),
-    )
+    # The released code sends blank lines and rules too.
+    sent = [tuple(text if _WORD.search(text) else None for text in texts) for texts in (items, bare_lines)]
+    whole_rubric = tuple(range(len(rubric)))
+    return _CutAnswer("items", items, sent[0], events), _CutAnswer("newline", lines, sent[1], whole_rubric)
 
 
 class _Detector:
@@ -188,23 +182,20 @@ class _Detector:
     async def align(self, cut: _CutAnswer) -> Alignment:
         """Match each item, in order, with the first unused nugget that is the same event."""
         unused = list(cut.candidates)
-        matches: list[int | None] = []
-        for text in cut.texts:
-            match = None if text is None else await self._first_match(text, unused)
-            if match is not None:
-                unused.remove(match)
-            matches.append(match)
+        matches: list[int | None] = [None] * len(cut.texts)
+        for item, text in enumerate(cut.texts):
+            if text is None:
+                continue
+            for index in unused:
+                if await self._is_same(text, index):
+                    matches[item] = index
+                    unused.remove(index)
+                    break
         return Alignment(parser=cut.parser, items=cut.items, matches=tuple(matches))
-
-    async def _first_match(self, text: str, unused: Sequence[int]) -> int | None:
-        for index in unused:
-            if await self._is_same(text, index):
-                return index
-        return None
 
     async def _is_same(self, text: str, index: int) -> bool:
         key = (text, self._gold.rubric[index])
-        if key not in self._replies:
+        if key not in self._replies:  # a task, which both alignments may await
             self._replies[key] = asyncio.create_task(self._call(text, index))
         return await self._replies[key]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import lzma
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from beamlib.data.gold import Ability, Gold
 from beamlib.errors import UserError
-from beamlib.files import to_json, write_bytes
 from beamlib.scoring.scores import SCORE_COLUMNS
 
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ class Notes(_Record):
     tokens: int
 
 
+_NO_NOTES = Notes(ids=[], whole=[], tokens=0)
+
+
 class MeasuredQuestion(_Record):
     """A question's measurements.
 
@@ -128,10 +131,8 @@ class Shown(NamedTuple):
 
 def evidence_recall(gold: Gold, message_ids: Iterable[int]) -> float | None:
     """Return the share of the cited messages among `message_ids`; None if the question cites no message of the chat."""
-    if not gold.evidence:
-        return None
     shown = frozenset(message_ids)
-    return sum(cited in shown for cited in gold.evidence) / len(gold.evidence)
+    return sum(cited in shown for cited in gold.evidence) / len(gold.evidence) if gold.evidence else None
 
 
 def context_shown(measurement: Measurement, question: MeasuredQuestion, arm: str, retriever: str, k: int) -> Shown:
@@ -139,32 +140,22 @@ def context_shown(measurement: Measurement, question: MeasuredQuestion, arm: str
     retrieved, working, notes = LIGHT_ARMS.get(arm, (True, False, ""))
     memory = "rag" if arm == "rag" else "light"
     overlong = measurement.overlong[memory]
-    whole: set[int] = set()
-    in_part: set[int] = set()
-    tokens = 0
 
-    def add(place: int) -> None:
-        *ids, size = measurement.pairs[place]
-        shortened, losing = overlong.get(place, (size, []))
-        nonlocal tokens
-        tokens += shortened
+    def tokens_of(place: int) -> int:
+        return overlong[place][0] if place in overlong else measurement.pairs[place][2]
+
+    ranked = question.ranks[f"{memory} {retriever}"][:k] if retrieved else []
+    filled = accumulate(map(tokens_of, ranked))
+    places = [place for place, tokens in zip(ranked, filled, strict=True) if tokens <= ROOMS[memory]]
+    places += measurement.newest if working else []
+    whole, in_part = set[int](), set[int]()
+    for place in places:
+        ids = measurement.pairs[place][:2]
         in_part.update(ids)
-        whole.update(set(ids).difference(losing))
-
-    if retrieved:
-        room = ROOMS[memory]
-        for place in question.ranks[f"{memory} {retriever}"][:k]:
-            room -= overlong.get(place, (measurement.pairs[place][2], []))[0]
-            if room < 0:
-                break
-            add(place)
-    for place in measurement.newest if working else ():
-        add(place)
-    noted = {"": None, "filtered": question.notes, "whole": measurement.notes}[notes]
-    if noted is not None:
-        whole.update(noted.whole)
-        tokens += noted.tokens
-    return Shown(frozenset(whole), frozenset(in_part), frozenset(noted.ids if noted else ()), tokens)
+        whole.update(set(ids).difference(overlong[place][1] if place in overlong else ()))
+    noted = {"": _NO_NOTES, "filtered": question.notes, "whole": measurement.notes}[notes]
+    tokens = sum(map(tokens_of, places)) + noted.tokens
+    return Shown(frozenset(whole.union(noted.whole)), frozenset(in_part), frozenset(noted.ids), tokens)
 
 
 def recalled_ids(
@@ -204,21 +195,6 @@ def check_budgets(ks: Sequence[int]) -> None:
     """Raise `UserError` unless `ks` has some, all of them measured: a larger one would show the pairs of the last."""
     if not ks or not 1 <= min(ks) <= max(ks) <= MOST_PAIRS:
         raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; a retrieval budget is 1 to {MOST_PAIRS} pairs.")
-
-
-def check_choices(option: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise `UserError` unless `names` has some, all of them in `known`."""
-    for name in names:
-        if name not in known:
-            raise UserError(f"--{option} names {name!r}, which does not exist; choose from {', '.join(known)}.")
-    if not names:
-        raise UserError(f"--{option} is empty; choose from {', '.join(known)}.")
-
-
-def write_measurements(path: Path, header: FileHeader, measurements: Iterable[Measurement]) -> Path:
-    """Write measurements as JSON lines in xz, the header first."""
-    lines = "".join(f"{to_json(record.model_dump(mode='json'))}\n" for record in (header, *measurements))
-    return write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 def read_measurements(path: Path = SHIPPED_FILE) -> tuple[FileHeader, list[Measurement]]:

@@ -101,68 +101,50 @@ def nugget_scores(judgement: Judgement) -> list[float] | QuestionScore:
 
 def rubric_mean(judgement: Judgement) -> QuestionScore:
     """Average the nugget scores, half credit kept (paper section 2.4)."""
+    return _of_nuggets(judgement, lambda scores: sum(scores) / len(scores))
+
+
+def _of_nuggets(judgement: Judgement, value: Callable[[list[float]], float]) -> QuestionScore:
     scores = nugget_scores(judgement)
-    return scores if isinstance(scores, QuestionScore) else QuestionScore(sum(scores) / len(scores))
+    return scores if isinstance(scores, QuestionScore) else QuestionScore(value(scores))
 
 
 def _find_alignment(judgement: Judgement, parser: str) -> Alignment | QuestionScore:
     """Return the alignment by a parser, or an unscored question if there is none."""
-    for alignment in judgement.alignments:
-        if alignment.parser == parser:
-            return alignment
-    return lacking(judgement, f"{parser!r} alignment")
-
-
-def item_order(judgement: Judgement) -> OrderScores | QuestionScore:
-    """Score the order of parsed items; nuggets that ask for the order itself are no events and are left out."""
-    alignment = _find_alignment(judgement, "items")
-    if isinstance(alignment, QuestionScore):
-        return alignment
-    events = [index for index, verdict in enumerate(judgement.verdicts) if not is_order_nugget(verdict.nugget)]
-    event_of = {nugget: event for event, nugget in enumerate(events)}
-    return order_scores(len(events), [None if match is None else event_of.get(match) for match in alignment.matches])
+    alignments = (alignment for alignment in judgement.alignments if alignment.parser == parser)
+    return next(alignments, None) or lacking(judgement, f"{parser!r} alignment")
 
 
 def _score_order(judgement: Judgement, value: Callable[[OrderScores], float]) -> QuestionScore:
     """Score event ordering by `value` of its order scores, 0 without a matched event; else by the rubric mean."""
     if judgement.ability != "event_ordering":
         return rubric_mean(judgement)
-    order = item_order(judgement)
-    if isinstance(order, QuestionScore):
-        return order
+    alignment = _find_alignment(judgement, "items")
+    if isinstance(alignment, QuestionScore):
+        return alignment
+    # Nuggets that ask for the order itself are no events.
+    events = [index for index, verdict in enumerate(judgement.verdicts) if not is_order_nugget(verdict.nugget)]
+    event_of = {nugget: event for event, nugget in enumerate(events)}
+    matches = [None if match is None else event_of.get(match) for match in alignment.matches]
+    order = order_scores(len(events), matches)
     score = 0.0 if order.f1 == 0 else value(order)
-    if math.isnan(score):
-        return QuestionScore(None, UNDEFINED_TAU, order.detail)
-    return QuestionScore(score, detail=order.detail)
+    undefined = math.isnan(score)
+    return QuestionScore(None if undefined else score, UNDEFINED_TAU if undefined else None, order.detail)
 
 
 def _paper(judgement: Judgement) -> QuestionScore:
     return _score_order(judgement, lambda order: order.tau if math.isnan(order.tau) else max(0.0, order.tau))
 
 
-def _f1_weighted(judgement: Judgement) -> QuestionScore:
-    return _score_order(judgement, lambda order: order.final)
-
-
-def _binary(judgement: Judgement) -> QuestionScore:
-    scores = nugget_scores(judgement)
-    return scores if isinstance(scores, QuestionScore) else QuestionScore(float(all(score == 1.0 for score in scores)))
-
-
-def _not_reported(judgement: Judgement, what: str) -> QuestionScore:
-    if judgement.reported or judgement.unscored:
-        return lacking(judgement, what)
-    return QuestionScore(None, f"{NOT_COMPUTABLE}: no {what}")
-
-
-def _as_published(judgement: Judgement) -> QuestionScore:
-    score = judgement.reported.score if judgement.reported else None
-    return _not_reported(judgement, "score of the question") if score is None else QuestionScore(score)
+def _of_report(judgement: Judgement, value: float | None, what: str) -> QuestionScore:
+    if value is None and not judgement.reported and not judgement.unscored:
+        return QuestionScore(None, f"{NOT_COMPUTABLE}: no {what}")
+    return lacking(judgement, what) if value is None else QuestionScore(value)
 
 
 def _majority_vote(judgement: Judgement) -> QuestionScore:
     votes = judgement.reported.votes if judgement.reported else ()
-    return QuestionScore(float(2 * sum(votes) > len(votes))) if votes else _not_reported(judgement, "votes")
+    return _of_report(judgement, float(2 * sum(votes) > len(votes)) if votes else None, "votes")
 
 
 def score_as_released(judgement: Judgement) -> QuestionScore:
@@ -190,8 +172,7 @@ def score_as_released(judgement: Judgement) -> QuestionScore:
     if judgement.ability == "event_ordering":
         return _released_event_ordering(judgement)
     if judgement.reported is not None:
-        scores = nugget_scores(judgement)
-        return scores if isinstance(scores, QuestionScore) else QuestionScore(sum(map(int, scores)) / len(scores))
+        return _of_nuggets(judgement, lambda scores: sum(map(int, scores)) / len(scores))
     total = 0
     for number, verdict in enumerate(judgement.verdicts, start=1):
         try:
@@ -213,13 +194,10 @@ def _released_event_ordering(judgement: Judgement) -> QuestionScore:
         except _STOPS:
             return _released_stop(number)
     rubric = [verdict.nugget for verdict in judgement.verdicts]
-    lines = [
-        item if match is None else rubric[match] for item, match in zip(alignment.items, alignment.matches, strict=True)
-    ]
-    order = released_order(rubric, lines)
-    if math.isnan(order.tau_norm):
-        return QuestionScore(None, UNDEFINED_TAU, order.detail)
-    return QuestionScore(order.tau_norm, detail=order.detail)
+    pairs = zip(alignment.items, alignment.matches, strict=True)
+    order = released_order(rubric, [item if match is None else rubric[match] for item, match in pairs])
+    undefined = math.isnan(order.tau_norm)
+    return QuestionScore(None if undefined else order.tau_norm, UNDEFINED_TAU if undefined else None, order.detail)
 
 
 def _released_stop(number: int) -> QuestionScore:
@@ -243,23 +221,15 @@ def released_reply(reply: str) -> Any:
         try:
             return json.loads(body)
         except json.JSONDecodeError:
-            return json.loads(_first_bracketed(body))
+            # From the first `{` to the next `}`, or `[` to `]`, whichever begins first.
+            starts = {start: body.find(end, start) for begin, end in ("{}", "[]") if (start := body.find(begin)) >= 0}
+            spans = [(start, end + 1) for start, end in starts.items() if end >= 0]
+            return json.loads(body[slice(*min(spans))] if spans else "")
     except (ValueError, RecursionError):
         mended = mend_json(text, MOST_MENDED)
         if mended == "":
             raise ValueError("nothing that could be JSON") from None
         return mended
-
-
-def _first_bracketed(text: str) -> str:
-    """Return the text from the first `{` to the next `}`, or `[` to `]`, whichever begins first; empty without any."""
-    spans = []
-    for opening, closing in ("{}", "[]"):
-        start = text.find(opening)
-        end = text.find(closing, start) if start >= 0 else -1
-        if end >= 0:
-            spans.append((start, end + 1))
-    return text[slice(*min(spans))] if spans else ""
 
 
 def released_score(reply: str) -> int:
@@ -272,21 +242,34 @@ def released_score(reply: str) -> int:
     return int(released_reply(reply)["score"])
 
 
-_OWN = (
+def _by_name(*protocols: Protocol) -> dict[str, Protocol]:
+    return {protocol.name: protocol for protocol in protocols}
+
+
+PROTOCOLS = _by_name(
     Protocol("paper", "rubric mean with half credit; event ordering: tau-b, negative as 0", _paper),
     Protocol(
         "released-code", "rubric mean of int(score); event ordering: (tau-b + 1) / 2 over lines", score_as_released
     ),
-    Protocol("f1-weighted", "rubric mean with half credit; event ordering: (tau-b + 1) / 2 x F1", _f1_weighted),
+    Protocol(
+        "f1-weighted", "rubric mean with half credit; event ordering: (tau-b + 1) / 2 x F1",
+        lambda judgement: _score_order(judgement, lambda order: order.final),
+    ),
     Protocol("nugget-mean", "rubric mean with half credit, event ordering too", rubric_mean),
-    Protocol("binary", "share of questions with every nugget fully satisfied", _binary),
-)
-_REPORTED = (
-    Protocol("as-published", "the question's score as its source has it", _as_published),
+    Protocol(
+        "binary", "share of questions with every nugget fully satisfied",
+        lambda judgement: _of_nuggets(judgement, lambda scores: float(all(score == 1.0 for score in scores))),
+    ),
+)  # fmt: skip
+REPORTED = _by_name(
+    Protocol(
+        "as-published", "the question's score as its source has it",
+        lambda judgement: _of_report(
+            judgement, judgement.reported.score if judgement.reported else None, "score of the question"
+        ),
+    ),
     Protocol("majority-vote", "share of questions that most votes call correct", _majority_vote),
-)
-PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in _OWN}
-REPORTED: dict[str, Protocol] = {protocol.name: protocol for protocol in _REPORTED}
+)  # fmt: skip
 """For published results; `PROTOCOLS` are for this project's own verdicts."""
 
 

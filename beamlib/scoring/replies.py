@@ -80,11 +80,22 @@ def _level(score: Any) -> float:
     raise ValueError(f"the judge's score is {score!r:.60}, not 0, 0.5 or 1")
 
 
+_PLACEHOLDER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\}|\[(?:\w+ ?){1,4}\]|\.{2,}|…|reason)\s*", re.IGNORECASE)
+"""A reason in a template's brackets, dots, or the field's own name."""
+
+
+def _filled_in(reason: Any) -> Any:
+    """Return a reason, unless it is a place that was to be filled in: then nothing tells that the score was."""
+    if isinstance(reason, str) and _PLACEHOLDER.fullmatch(reason):
+        raise ValueError(f"the judge's reason is the placeholder {reason!r:.60}")
+    return reason
+
+
 class JudgeReply(BaseModel):
     """The reply to `judge_nugget`."""
 
     score: Annotated[float, BeforeValidator(_level)]
-    reason: Any = ""
+    reason: Annotated[Any, BeforeValidator(_filled_in)] = ""
 
 
 def read_score(reply: str, *, cut: bool = False) -> tuple[float | None, str]:
@@ -96,10 +107,9 @@ def read_score(reply: str, *, cut: bool = False) -> tuple[float | None, str]:
     Returns:
         The score and an empty reason, or None and the reason.
     """
-    verdict, why = read_json(
-        reply, JudgeReply, strict=True, who="the judge's reply", what="score", prompt="judge_nugget", cut=cut
-    )
-    return (verdict.score, "") if verdict else (None, why)
+    about: dict[str, Any] = {"who": "the judge's reply", "what": "score", "prompt": "judge_nugget"}
+    verdict, reason = read_json(reply, JudgeReply, strict=True, cut=cut, **about)
+    return (verdict.score, "") if verdict else (None, reason)
 
 
 def read_reason(reply: str) -> str:
@@ -121,14 +131,12 @@ def read_matches(reply: str, n_items: int, n_nuggets: int, *, cut: bool = False)
     Returns:
         The matches and an empty reason, or None and the reason.
     """
-    who = "the aligner's reply"
+    who, schema = "the aligner's reply", _batch_reply(n_items, n_nuggets)
     if cut:
         return None, f"{who} was cut off"
-    value, why = read_json(
-        reply, _batch_reply(n_items, n_nuggets), strict=True, who=who, what="match", prompt="align_batch"
-    )
+    value, reason = read_json(reply, schema, strict=True, who=who, what="match", prompt="align_batch")
     if value is None:
-        return None, why
+        return None, reason
     numbers = {item: getattr(value, f"item_{item}") for item in range(1, n_items + 1)}
     return {item: nuggets for item, nuggets in numbers.items() if nuggets}, ""
 
@@ -137,17 +145,16 @@ def read_matches(reply: str, n_items: int, n_nuggets: int, *, cut: bool = False)
 def _batch_reply(n_items: int, n_nuggets: int) -> type[BaseModel]:
     """Return the model of a reply to `align_batch`: the number of each item with those of its nuggets."""
 
+    def number(value: Any) -> int:
+        # The whole number that a value is or spells, else 0, which numbers nothing.
+        if isinstance(value, str):
+            return int(value) if len(value) < 10 and value.strip().isdecimal() else 0
+        return int(value) if type(value) in (int, float) and value == value // 1 else 0
+
     def nuggets(value: Any) -> tuple[int, ...]:
-        numbers = map(_number, value if isinstance(value, list) else [value])
-        return tuple(number for number in numbers if 1 <= number <= n_nuggets)
+        numbers = map(number, value if isinstance(value, list) else [value])
+        return tuple(nugget for nugget in numbers if 1 <= nugget <= n_nuggets)
 
     kind = Annotated[tuple[int, ...], BeforeValidator(nuggets)]
     fields: dict[str, Any] = {f"item_{item}": (kind, Field((), alias=str(item))) for item in range(1, n_items + 1)}
     return create_model("BatchReply", **fields)
-
-
-def _number(value: Any) -> int:
-    """Return the whole number that a value is or spells, else 0, which numbers nothing."""
-    if isinstance(value, str):
-        return int(value) if len(value) < 10 and value.strip().isdecimal() else 0
-    return int(value) if type(value) in (int, float) and value == value // 1 else 0

@@ -13,7 +13,7 @@ import numpy as np
 from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
-from beamlib.llm.model import Outcome
+from beamlib.llm.exchange import Outcome
 from beamlib.scoring.intervals import Array, are_equal, conversation_values, mean_interval
 from beamlib.scoring.protocols import NOT_COMPUTABLE, QuestionScore, find_protocol
 from beamlib.scoring.records import Judgement
@@ -58,41 +58,30 @@ def score_repeats(judgements: Sequence[Judgement], protocol: str) -> list[pd.Dat
     if repeated := [probe_id for probe_id, times in counts.items() if times > 1]:
         raise UserError(f"judgements: {repeated[0]} occurs twice; keep one judgement per question.")
     rounds = [judgement.rounds for judgement in judgements]
-    count = max((len(own) for own in rounds), default=1)
-    return [_score([own[number] for own in rounds if len(own) > number], protocol) for number in range(count)]
+    count = max(map(len, rounds), default=1)
+    return [_score([by_round[n] for by_round in rounds if len(by_round) > n], protocol) for n in range(count)]
 
 
 def _score(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
     import pandas as pd
 
     score_question = find_protocol(protocol).score_question
-    scores = {judgement.probe_id: score_question(judgement) for judgement in judgements}
-    _abort(judgements, scores)
-    rows = [
-        {
-            "probe_id": judgement.probe_id,
-            "conversation_id": judgement.conversation_id,
-            "size": judgement.conversation_id.partition("-")[0],
-            "ability": judgement.ability,
-            "score": np.nan if (value := scores[judgement.probe_id].value) is None else value,
-            "unscored": scores[judgement.probe_id].unscored or "",
-        }
-        for judgement in judgements
-    ]
-    return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype({"score": float})
-
-
-def _abort(judgements: Sequence[Judgement], scores: dict[str, QuestionScore]) -> None:
-    """Remove the scores that a stopped scorer never wrote: the ability it stopped in and all later ones."""
+    scores = [score_question(judgement) for judgement in judgements]
     stopped: dict[str, int] = {}
-    for judgement in judgements:
-        if scores[judgement.probe_id].aborts_conversation:
+    for judgement, score in zip(judgements, scores, strict=True):
+        if score.aborts_conversation:
             place = ABILITIES.index(judgement.ability)
             stopped[judgement.conversation_id] = min(place, stopped.get(judgement.conversation_id, place))
-    for judgement in judgements:
+    rows: list[tuple[object, ...]] = []
+    for judgement, score in zip(judgements, scores, strict=True):
+        # A stopped scorer never wrote the ability that it stopped in, nor any later one.
         place = stopped.get(judgement.conversation_id, len(ABILITIES))
-        if ABILITIES.index(judgement.ability) >= place and scores[judgement.probe_id].unscored is None:
-            scores[judgement.probe_id] = QuestionScore(None, f"the scorer stopped at {ABILITIES[place]}")
+        if ABILITIES.index(judgement.ability) >= place and score.unscored is None:
+            score = QuestionScore(None, f"the scorer stopped at {ABILITIES[place]}")
+        size = judgement.conversation_id.partition("-")[0]
+        key = (judgement.probe_id, judgement.conversation_id, size, judgement.ability)
+        rows.append((*key, np.nan if score.value is None else score.value, score.unscored or ""))
+    return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype({"score": float})
 
 
 def unscored_reasons(scores: pd.DataFrame) -> dict[str, int]:
@@ -101,22 +90,20 @@ def unscored_reasons(scores: pd.DataFrame) -> dict[str, int]:
     A reason counts under the named outcome of a call (`truncated`, `content filter`, ...) if one of its parts between
     colons is one, else under its first words.
     """
+
+    def name(reason: str) -> str:
+        # A caller may have put its own words before the outcome: "2 of 5 nuggets unscored: truncated: ...".
+        words = shorten(_COUNT.sub("", reason), 60, placeholder=" ...") or "no reason given"
+        return next((part for part in reason.split(": ") if part in _OUTCOMES), words)
+
     reasons = scores.loc[scores["score"].isna() & ~not_computable(scores), "unscored"]
-    counts = Counter(_name_reason(str(reason)) for reason in reasons)
+    counts = Counter(name(str(reason)) for reason in reasons)
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
 def not_computable(scores: pd.DataFrame) -> pd.Series[bool]:
     """Mark the rows without a score because their source lacks what the protocol needs."""
     return scores["unscored"].str.startswith(NOT_COMPUTABLE).astype(bool)
-
-
-def _name_reason(reason: str) -> str:
-    # A caller may have put its own words before the outcome: "2 of 5 nuggets unscored: truncated: ...".
-    for part in reason.split(": "):
-        if part in _OUTCOMES:
-            return part
-    return shorten(_COUNT.sub("", reason), 60, placeholder=" ...") or "no reason given"
 
 
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
@@ -162,34 +149,29 @@ def present_sizes(scores: pd.DataFrame) -> list[str]:
     return [size for size in SIZES if size in present] + sorted(present - set(SIZES))
 
 
-def _present_abilities(scores: pd.DataFrame) -> list[str]:
-    present = set(scores["ability"])
-    return [ability for ability in ABILITIES if ability in present]
-
-
 def _summarise_size(scores: pd.DataFrame, size: str) -> pd.DataFrame:
     import pandas as pd
 
-    abilities = _present_abilities(scores)
+    abilities = [ability for ability in ABILITIES if ability in set(scores["ability"])]
     absent = not_computable(scores)
     computable = [not absent[scores["ability"] == ability].any() for ability in abilities]
     cells = np.where(computable, ability_cells(scores, abilities), np.nan)
     cells = cells[~np.isnan(cells).all(axis=1)]
-    values: dict[str, Array] = {
+    columns: dict[str, Array] = {
         ability: column[~np.isnan(column)] for ability, column in zip(abilities, cells.T, strict=True)
     }
-    fewest = min(map(len, values.values()))
-    values[AVERAGE] = average_values(cells) if fewest else cells[:0, 0]
+    fewest = min(map(len, columns.values()))
+    columns[AVERAGE] = average_values(cells) if fewest else cells[:0, 0]
     rows: list[tuple[object, ...]] = []
-    for ability, own in values.items():
+    for ability, values in columns.items():
         chosen = (scores["ability"] == ability) | (ability == AVERAGE)
         n_absent, n_unscored = int(absent[chosen].sum()), int(scores.loc[chosen, "score"].isna().sum())
-        mean, low, high = (float(own.mean()), *map(float, mean_interval(own))) if own.size else (np.nan,) * 3
+        mean, low, high = (float(values.mean()), *map(float, mean_interval(values))) if values.size else (np.nan,) * 3
         if ability == AVERAGE and fewest < 2:  # one of the abilities shows no spread
             low, high = np.nan, np.nan
-        equal = bool(are_equal(own)) and not (ability == AVERAGE and fewest < 2)
-        n_conversations = len(cells) if ability == AVERAGE else own.size
-        n_scored = int(chosen.sum()) - n_unscored if own.size or ability == AVERAGE else 0
+        equal = bool(are_equal(values)) and not (ability == AVERAGE and fewest < 2)
+        n_conversations = len(cells) if ability == AVERAGE else values.size
+        n_scored = int(chosen.sum()) - n_unscored if values.size or ability == AVERAGE else 0
         rows.append((size, ability, mean, low, high, n_scored, n_conversations, n_unscored - n_absent, n_absent, equal))
     return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
 
@@ -210,12 +192,19 @@ def judge_spread(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame
     import pandas as pd
 
     repeats = score_repeats(judgements, protocol)
-    changes = _verdict_changes(judgements)
+    changes: dict[tuple[str, str], list[bool]] = defaultdict(list)  # for each nugget with at least two verdicts
+    for judgement in judgements:
+        size = judgement.conversation_id.partition("-")[0]
+        for verdicts in zip(*(by_round.verdicts for by_round in judgement.rounds), strict=True):
+            scored = [verdict.score for verdict in verdicts if verdict.score is not None]
+            if len(scored) > 1:
+                changes[size, judgement.ability].append(len(set(scored)) > 1)
     rows: list[dict[str, float | int | str]] = []
     for size in present_sizes(repeats[0]):
         frames = [frame[frame["size"] == size] for frame in repeats]
-        abilities = _present_abilities(frames[0])
-        means = np.array([_ability_means(frame, abilities) for frame in frames])  # (repeats, abilities)
+        abilities = [ability for ability in ABILITIES if ability in set(frames[0]["ability"])]
+        cells = [[column[~np.isnan(column)] for column in ability_cells(frame, abilities).T] for frame in frames]
+        means = np.array([[column.mean() if column.size else np.nan for column in columns] for columns in cells])
         for ability, values in zip([*abilities, AVERAGE], [*means.T, means.mean(axis=1)], strict=True):
             chosen = abilities if ability == AVERAGE else [ability]
             changed = [flag for name in chosen for flag in changes[size, name]]
@@ -235,21 +224,3 @@ def judge_spread(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame
             )
     columns = [*SPREAD_COLUMNS, *(f"mean_{number}" for number in range(1, len(repeats) + 1))]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _ability_means(scores: pd.DataFrame, abilities: Sequence[str]) -> list[float]:
-    """Average each ability over a conversation's questions, then over conversations; NaN without any score."""
-    columns = (column[~np.isnan(column)] for column in ability_cells(scores, abilities).T)
-    return [float(column.mean()) if column.size else np.nan for column in columns]
-
-
-def _verdict_changes(judgements: Sequence[Judgement]) -> dict[tuple[str, str], list[bool]]:
-    """Tell by size and ability, for each nugget with at least two verdicts, whether they differ."""
-    changes: dict[tuple[str, str], list[bool]] = defaultdict(list)
-    for judgement in judgements:
-        size = judgement.conversation_id.partition("-")[0]
-        for verdicts in zip(*(own.verdicts for own in judgement.rounds), strict=True):
-            scores = [verdict.score for verdict in verdicts if verdict.score is not None]
-            if len(scores) > 1:
-                changes[size, judgement.ability].append(len(set(scores)) > 1)
-    return changes

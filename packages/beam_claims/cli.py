@@ -127,7 +127,8 @@ def claims(
     as_json: Json = False,
 ) -> None:
     """Recompute every claim of the paper from its published tables."""
-    from beam_claims.engine import audit, render_claims, select
+    from beam_claims.engine import audit
+    from beam_claims.terminal import render_claims, select
 
     if versions:
         from beam_claims.versions import versions_page

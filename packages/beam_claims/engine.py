@@ -14,26 +14,20 @@ cannot be checked      a setting, an outside fact or a figure that was lost; the
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
-from io import StringIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from beam_claims import gains, shape, studies
 from beam_claims.values import STATUSES, Status, Tables, unchecked
 from beamlib.data.published import PAPERS, Paper
-from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.report.table import markdown_table
 
@@ -221,57 +215,15 @@ def total_line(results: Sequence[ClaimResult]) -> str:
 
 
 _HEADINGS = ("id", "section", "claim", "printed", "recomputed", "status", "note")
-_COLOURS: Mapping[Status, str] = {
-    "holds": "green",
-    "holds within rounding": "cyan",
-    "differs": "red",
-    "cannot be checked": "bright_black",
-}
 
 
-def _cells(result: ClaimResult) -> list[str]:
+def claim_cells(result: ClaimResult) -> list[str]:
+    """Write a claim as a row of a table."""
     note = result.note + (f" Submission: {result.submission}." if result.submission else "")
     values = (result.id, result.section, result.claim, result.printed, result.recomputed, result.verdict, note.strip())
     return [compact_value(value) for value in values]
 
 
-def select(results: Sequence[ClaimResult], table: str = "", section: str = "", status: str = "") -> list[ClaimResult]:
-    """Return the claims on a table, of a section and of a status; an empty text chooses all.
-
-    Raises:
-        UserError: No claim has the status, or none is left.
-    """
-    if status and status not in STATUSES:
-        raise UserError(f"--status is {status!r}; choose from {', '.join(STATUSES)}.")
-    number = re.compile(rf"\bTables? (?:\d+(?:, | and | to |-))*{re.escape(table.strip())}\b")
-    sections = re.compile(rf"(?:^|; ?){re.escape(section.strip())}(?![\w])")
-    chosen = [
-        result
-        for result in results
-        if (not table or number.search(f"{result.source}; {result.claim}"))
-        and (not section or sections.search(result.section))
-        and (not status or result.status == status)
-    ]
-    if not chosen:
-        raise UserError("no claim fits --table, --section and --status together; leave one of them out.")
-    return chosen
-
-
-def render_claims(results: Sequence[ClaimResult], width: int = 80) -> str:
-    """Return the audit as text for the terminal, totals last; coloured on a terminal."""
-    table = Table(title="Claims of the paper, recomputed from its tables", show_lines=True, expand=True)
-    for heading, share in {"id": 0, "claim, section, note": 5, "printed": 2, "recomputed": 3, "status": 2}.items():
-        table.add_column(heading, overflow="fold", no_wrap=not share, ratio=share or None)
-    for result in results:
-        identity, section, claim, printed, recomputed, status, note = _cells(result)
-        text = Text(claim).append(f" ({section})", "dim").append(f"\n{note}" if note else "", "dim")
-        table.add_row(identity, text, Text(printed), Text(recomputed), Text(status, _COLOURS[result.status]))
-    buffer = StringIO()
-    console = Console(file=buffer, width=width, force_terminal=sys.stdout.isatty())
-    console.print(table)
-    return f"{buffer.getvalue()}{total_line(results)}"
-
-
 def markdown(results: Sequence[ClaimResult]) -> str:
     """Return the audit as a Markdown table with its totals."""
-    return markdown_table(_HEADINGS, [_cells(result) for result in results], footer=[total_line(results)])
+    return markdown_table(_HEADINGS, [claim_cells(result) for result in results], footer=[total_line(results)])

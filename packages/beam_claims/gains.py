@@ -52,8 +52,8 @@ def _cell_gains(scores: ScoreTable, *, by_rows: bool = False) -> dict[tuple[str,
 
 
 def _gain_interval(scores: ScoreTable, backbone: str, length: str, baseline: str) -> Interval:
-    light, base = (scores.interval(length, f"{backbone} / {method}") for method in ("LIGHT", baseline))
-    return light.relative_to(base)
+    base = scores.interval(length, f"{backbone} / {baseline}")
+    return scores.interval(length, f"{backbone} / LIGHT").relative_to(base)
 
 
 def improvement_range(tables: Tables, printed: str) -> ClaimOutcome:
@@ -252,10 +252,9 @@ def extreme_ability(tables: Tables, printed: str, ability: str, extreme: str, be
             for backbone in _backbones(scores)
         ]
         reached = sum(column[ability] == pick(column.values()) for column in columns)
-        own = {name.lower().replace(" ", "_"): number(pooled[name], 3) for name in beside}
-        recomputed[method] = {"columns": f"{reached} of {len(columns)}", f"pooled_{extreme}": winner} | (
-            own or {"score": number(pooled[ability], 3)}
-        )
+        shown = {name.lower().replace(" ", "_"): number(pooled[name], 3) for name in beside}
+        shown = shown or {"score": number(pooled[ability], 3)}
+        recomputed[method] = {"columns": f"{reached} of {len(columns)}", f"pooled_{extreme}": winner} | shown
     leads = [winner == ability for winner in winners]
     return every(recomputed, leads, "A cell is a method; scores pooled over lengths and backbones.")
 
@@ -278,12 +277,23 @@ def formula_search(
     scores = tables.scores("table1")
     abilities = list(sentence)
     total = len(abilities)
-    light, *_ = cells = [_score_array(scores, abilities, method) for method in ("LIGHT", *BASELINES)]
-    baselines = _baselines(cells[1], cells[2], [_score_array(scores, ["Average"], method) for method in BASELINES])
+    light, vanilla, rag = (_score_array(scores, abilities, method) for method in ("LIGHT", *BASELINES))
+    averages = [_score_array(scores, ["Average"], method) for method in BASELINES]
+    # What a gain can be relative to: Vanilla; RAG; the better of them cell by cell; their mean; the one with the better
+    # Average; the worse cell by cell. Shape (baseline, length, backbone, ability).
+    better_average = np.where(averages[0] >= averages[1], vanilla, rag)
+    both = (np.maximum(vanilla, rag), (vanilla + rag) / 2, better_average, np.minimum(vanilla, rag))
+    baselines = np.stack([vanilla, rag, *both])
     weights = np.array([conversations[length] for length in scores.lengths], dtype=float)
     # A base of zero (a score of 0.000) has no relative gain; the formula then reproduces nothing.
     with np.errstate(divide="ignore", invalid="ignore"):
-        gains = np.concatenate([_subset_gains(light, baselines, weights), _cell_subset_gains(light, baselines[:4])])
+        of_subsets = [
+            _aggregations(light[rows][:, columns], baselines[:, rows][:, :, columns], weight)
+            for rows in _subsets(light.shape[0])
+            for columns in _subsets(light.shape[1])
+            for weight in (np.ones(len(rows)), weights[rows])
+        ]
+        gains = np.concatenate([*of_subsets, _cell_subset_gains(light, baselines[:4])])
     target = np.array([float(figures(figure)[0]) for figure in sentence.values()])
     plain = int((np.abs(gains - target) <= tolerance).sum(axis=1).max())
     # Only formulas close to that many figures at all can do better with two of them exchanged.
@@ -318,16 +328,6 @@ def _score_array(scores: ScoreTable, abilities: list[str], method: str) -> _Arra
     return np.array(cells, dtype=float)
 
 
-def _baselines(vanilla: _Array, rag: _Array, averages: list[_Array]) -> _Array:
-    """Return the scores that a gain can be relative to, shape (baseline, length, backbone, ability).
-
-    Vanilla; RAG; the better of them cell by cell; their mean; the one with the better Average; the worse cell by cell.
-    """
-    better_average = np.where(averages[0] >= averages[1], vanilla, rag)
-    both = (np.maximum(vanilla, rag), (vanilla + rag) / 2, better_average, np.minimum(vanilla, rag))
-    return np.stack([vanilla, rag, *both])
-
-
 def _subsets(size: int) -> list[list[int]]:
     """Return all non-empty subsets of range(size)."""
     return [[index for index in range(size) if mask >> index & 1] for mask in range(1, 2**size)]
@@ -358,18 +358,6 @@ def _aggregations(light: _Array, bases: _Array, weights: _Array) -> _Array:
         np.median(backbones, axis=1),
     ]
     return np.asarray(100 * (np.concatenate(gains) - 1))
-
-
-def _subset_gains(light: _Array, bases: _Array, conversations: _Array) -> _Array:
-    """Return the gains of every subset of lengths with every subset of backbones, shape (formula, ability)."""
-    return np.concatenate(
-        [
-            _aggregations(light[rows][:, columns], bases[:, rows][:, :, columns], weights)
-            for rows in _subsets(light.shape[0])
-            for columns in _subsets(light.shape[1])
-            for weights in (np.ones(len(rows)), conversations[rows])
-        ]
-    )
 
 
 def _cell_subset_gains(light: _Array, bases: _Array) -> _Array:

@@ -236,7 +236,7 @@ def _abstention(tables: Tables) -> dict[str, list[Decimal]]:
         for (length, ability, _), value in tables.scores(name).printed.items():
             if ability == "Abstention":
                 values.setdefault(length, set()).add(value)
-    return {length: sorted(own) for length, own in values.items()}
+    return {length: sorted(distinct) for length, distinct in values.items()}
 
 
 def _on_grid(values: Iterable[Decimal], steps: int, places: int, *, cut: bool) -> list[bool]:
@@ -259,20 +259,16 @@ def conversation_split(tables: Tables, printed: str, counts: dict[str, int], rat
     `ratings` names each length's row in the human evaluation (Table 4).
     """
     fits = {
-        length: [n for n in range(1, _MOST_CONVERSATIONS + 1) if all(_on_grid(own, 4 * n, 3, cut=True))]
-        for length, own in _abstention(tables).items()
+        length: [n for n in range(1, _MOST_CONVERSATIONS + 1) if all(_on_grid(values, 4 * n, 3, cut=True))]
+        for length, values in _abstention(tables).items()
     }
-    agrees = all(n in fits[length] for length, n in counts.items()) and all(
-        all(_on_grid(_ratings(tables, chat_size=ratings[length]).values(), 2 * n, 2, cut=False))
-        for length, n in counts.items()
-    )
-    sum_of_counts = sum(counts.values())
-    sizes = "; ".join(f"{length} {', '.join(map(str, own))}" for length, own in fits.items())
-    return ClaimOutcome(
-        f"{'+'.join(map(str, counts.values()))} = {sum_of_counts}",
-        holds(agrees and figures(printed) == [sum_of_counts]),
-        f"The split is inferred. Sizes up to {_MOST_CONVERSATIONS} that fit the Abstention values: {sizes}.",
-    )
+    agrees = figures(printed) == [total_count := sum(counts.values())]
+    for length, n in counts.items():
+        rated = _ratings(tables, chat_size=ratings[length]).values()
+        agrees &= n in fits[length] and all(_on_grid(rated, 2 * n, 2, cut=False))
+    sizes = "; ".join(f"{length} {', '.join(map(str, numbers))}" for length, numbers in fits.items())
+    note = f"The split is inferred. Sizes up to {_MOST_CONVERSATIONS} that fit the Abstention values: {sizes}."
+    return ClaimOutcome(f"{'+'.join(map(str, counts.values()))} = {total_count}", holds(agrees), note)
 
 
 def verdict_grid(tables: Tables, printed: str, counts: dict[str, int]) -> ClaimOutcome:

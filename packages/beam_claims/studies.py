@@ -101,8 +101,8 @@ def base_is_best(tables: Tables, printed: str) -> ClaimOutcome:
             f"{length} {series_name(name)} {value}" for name, value in averages.items() if value > averages["base"]
         ]
     others = len(scores.lengths) * (len(scores.series) - 1)
-    held = [True] * (others - len(better)) + [False] * len(better)
-    return every(recomputed, held, f"Better than the full system: {named(better)}.")
+    cells = [True] * (others - len(better)) + [False] * len(better)
+    return every(recomputed, cells, f"Better than the full system: {named(better)}.")
 
 
 def each_contributes(tables: Tables, printed: str) -> ClaimOutcome:
@@ -112,8 +112,8 @@ def each_contributes(tables: Tables, printed: str) -> ClaimOutcome:
     exceptions = [
         f"{length} {series_name(name)}" for length in lengths for name in effects if effects[name][length] >= 0
     ]
-    lowers = [effect < 0 for own in effects.values() for effect in own.values()]
-    on_average = [series_name(name) for name, own in effects.items() if sum(own.values()) < 0]
+    lowers = [effect < 0 for by_length in effects.values() for effect in by_length.values()]
+    on_average = [series_name(name) for name, by_length in effects.items() if sum(by_length.values()) < 0]
     note = f"Exceptions: {named(exceptions)}. Over the lengths together the Average falls without: {named(on_average)}."
     return every(f"{sum(lowers)} of {len(lowers)}", lowers, note)
 
@@ -221,8 +221,8 @@ def beats(tables: Tables, printed: str, table: str, pairs: list[list[str]]) -> C
         f"{better} over {worse}": [scores.points(length, better, worse) for length in scores.lengths]
         for better, worse in pairs
     }
-    recomputed = {name: [number(gain) for gain in own] for name, own in gains.items()}
-    return every(recomputed, [gain > 0 for own in gains.values() for gain in own], "Percentage points by length.")
+    recomputed = {pair: list(map(number, points)) for pair, points in gains.items()}
+    return every(recomputed, [gain > 0 for points in gains.values() for gain in points], "Percentage points by length.")
 
 
 def embedding_gains(tables: Tables, printed: str, method: str, other: str) -> ClaimOutcome:
@@ -233,7 +233,7 @@ def embedding_gains(tables: Tables, printed: str, method: str, other: str) -> Cl
         for name in (method, other)
     }
     larger = [ours > theirs for ours, theirs in zip(gains[method], gains[other], strict=True)]
-    return every({name: [number(gain) for gain in own] for name, own in gains.items()}, larger)
+    return every({name: list(map(number, points)) for name, points in gains.items()}, larger)
 
 
 def marked_best(tables: Tables, printed: str, names: list[str]) -> ClaimOutcome:
@@ -242,24 +242,24 @@ def marked_best(tables: Tables, printed: str, names: list[str]) -> ClaimOutcome:
     A mark on one of several best values counts as right; they are counted, and so are rows without a mark.
     """
     marks = tables["bold_marks"]
-    held, tied, unmarked, wrong = list[bool](), 0, list[str](), list[str]()
+    right, tied, unmarked, wrong = list[bool](), 0, list[str](), list[str]()
     for name in names:
         scores = tables.scores(name)
         rows: dict[tuple[str, str, str], dict[str, Decimal]] = {}
         for (length, ability, series), value in scores.printed.items():
             group = series.rsplit(" / ", 1)[0] if name == "table1" else ""
             rows.setdefault((length, ability, group), {})[series] = value
-        own = {(row["length"], row["ability"], row["series"]) for row in records(marks[marks["table"] == name])}
+        bold = {(row["length"], row["ability"], row["series"]) for row in records(marks[marks["table"] == name])}
         for (length, ability, group), values in rows.items():
-            marked = [series for series in values if (length, ability, series) in own]
-            place = f"{name} {length} {ability} {group}".strip()
-            held += [values[series] == max(values.values()) for series in marked]
-            wrong += [place for series in marked if values[series] != max(values.values())]
-            tied += bool(marked) and list(values.values()).count(max(values.values())) > len(marked)
+            marked = [series for series in values if (length, ability, series) in bold]
+            best, place = max(values.values()), f"{name} {length} {ability} {group}".strip()
+            right += [values[series] == best for series in marked]
+            wrong += [place for series in marked if values[series] != best]
+            tied += bool(marked) and list(values.values()).count(best) > len(marked)
             if not marked and (name == "table1" or ability == published.AVERAGE):
                 unmarked.append(place)
     note = f"Not on the best value: {named(wrong)}. On one of several best values: {tied}. No mark: {named(unmarked)}."
-    return every(f"{sum(held)} of {len(held)} marks", held, note)
+    return every(f"{sum(right)} of {len(right)} marks", right, note)
 
 
 def largest_difference(tables: Tables, printed: str, considerable: float) -> ClaimOutcome:
@@ -272,33 +272,31 @@ def largest_difference(tables: Tables, printed: str, considerable: float) -> Cla
 
 def equal_columns(tables: Tables, printed: str, first: list[str], others: list[list[str]]) -> ClaimOutcome:
     """Count the cells of series `first` ([table, series]) that each of `others` repeats; holds when all are equal."""
-    own = tables.scores(first[0])
-    keys = [(length, ability) for length, ability, name in own.printed if name == first[1]]
-    counts = [
-        sum(own.printed[*key, first[1]] == tables.scores(table).printed[*key, series] for key in keys)
+    cells = tables.scores(first[0]).printed
+    keys = [(length, ability) for length, ability, name in cells if name == first[1]]
+    same = [
+        [cells[*key, first[1]] == tables.scores(table).printed[*key, series] for key in keys]
         for table, series in others
     ]
-    text = " and ".join(f"{same} of {len(keys)}" for same in counts)
-    held = [True] * sum(counts) + [False] * (len(keys) * len(counts) - sum(counts))
-    return every(f"{text} cells identical", held)
+    text = " and ".join(f"{sum(equal)} of {len(keys)}" for equal in same)
+    return every(f"{text} cells identical", [cell for equal in same for cell in equal])
 
 
 def differing_cells(tables: Tables, printed: str, first: list[str], second: list[str]) -> ClaimOutcome:
     """List by length the cells in which two series ([table, series]) that should be one system differ."""
-    own, other = tables.scores(first[0]), tables.scores(second[0])
+    scores, others = tables.scores(first[0]), tables.scores(second[0])
     different: dict[str, list[str]] = {}
-    same, averages = 0, []
-    for length in own.lengths:
-        for ability in [*own.abilities, published.AVERAGE]:
-            pair = own.printed[length, ability, first[1]], other.printed[length, ability, second[1]]
-            shown = f"{pair[0]} vs {pair[1]}"
-            same += pair[0] == pair[1]
-            if pair[0] != pair[1]:
+    same, averages = list[bool](), []
+    for length in scores.lengths:
+        for ability in [*scores.abilities, published.AVERAGE]:
+            pair = scores.printed[length, ability, first[1]], others.printed[length, ability, second[1]]
+            same.append(pair[0] == pair[1])
+            if not same[-1]:
+                shown = f"{pair[0]} vs {pair[1]}"
                 different.setdefault(length, []).append(f"{ability}: {shown}")
                 averages += [shown] if ability == published.AVERAGE else []
-    recomputed = {"identical_cells": same, "different": different}
-    held = [True] * same + [False] * sum(map(len, different.values()))
-    return every(recomputed, held, f"Different Averages: {named(averages)}.")
+    recomputed = {"identical_cells": sum(same), "different": different}
+    return every(recomputed, same, f"Different Averages: {named(averages)}.")
 
 
 def average_rows(tables: Tables, printed: str, table: str) -> ClaimOutcome:

@@ -80,7 +80,7 @@ def change(value: Decimal, base: Decimal) -> Decimal:
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a frame as dictionaries."""
+
     return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
 
 
@@ -95,7 +95,6 @@ def rounded(value: Decimal | float, places: int) -> Decimal:
 
 
 def truncated(value: Decimal, places: int) -> Decimal:
-    """Cut `value` to `places` decimals."""
     return value.quantize(Decimal(1).scaleb(-places), ROUND_DOWN)
 
 
@@ -117,7 +116,7 @@ def figures(printed: str) -> list[Decimal]:
 
 
 def places_of(value: Decimal) -> int:
-    """Return the number of decimals of a printed figure."""
+
     exponent = value.as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
 
@@ -148,17 +147,16 @@ def count_outcome(printed: str, counts: Any, note: str = "") -> ClaimOutcome:
 
 
 def holds(condition: bool) -> Status:
-    """Return the status of a comparison."""
     return "holds" if condition else "differs"
 
 
-def every(recomputed: Any, held: Collection[bool], note: str = "") -> ClaimOutcome:
+def every(recomputed: Any, cells: Collection[bool], note: str = "") -> ClaimOutcome:
     """Return the outcome of a claim on several cells, which holds when it holds in all of them."""
-    return ClaimOutcome(recomputed, holds(all(held)), note, (sum(held), len(held)))
+    return ClaimOutcome(recomputed, holds(all(cells)), note, (sum(cells), len(cells)))
 
 
 def worst(statuses: Sequence[Status]) -> Status:
-    """Return the weakest of several statuses."""
+
     return max(statuses, key=STATUSES.index)
 
 
@@ -168,7 +166,7 @@ def named(items: Iterable[str]) -> str:
 
 
 def sign(value: Decimal) -> str:
-    """Return "+", "-" or "0"."""
+
     return "+" if value > 0 else "-" if value < 0 else "0"
 
 
@@ -185,11 +183,10 @@ class ScoreTable:
         series = map(" / ".join, zip(*parts, strict=True))
         self._keys = list(zip(frame["length"], frame["ability"], series, strict=True))
         self.printed = dict(zip(self._keys, map(Decimal, frame["printed"]), strict=True))
-        own = misprints[misprints["table"] == name]
         # A correction counts only while the cell still shows the misprint it was made for.
         self.corrected = self.printed | {
             key: Decimal(row["implied"])
-            for row in records(own)
+            for row in records(misprints[misprints["table"] == name])
             if self.printed.get(key := (row["length"], row["ability"], row["column"])) == Decimal(row["printed"])
         }
         self.lengths = list(dict.fromkeys(length for length, _, _ in self._keys))
@@ -197,7 +194,6 @@ class ScoreTable:
         self.abilities = [name for name in dict.fromkeys(key[1] for key in self._keys) if name != published.AVERAGE]
 
     def average(self, length: str, series: str) -> Decimal:
-        """Return the printed Average."""
         return self.printed[length, published.AVERAGE, series]
 
     def row_mean(self, length: str, series: str, *, corrected: bool = True) -> Decimal:
@@ -252,7 +248,6 @@ class Tables(PublishedTables):
         self.score_tables = tuple(name for name in SERIES_COLUMNS if name in names)
 
     def scores(self, name: str) -> ScoreTable:
-        """Return a score table."""
         if name not in self._scores:
             self._scores[name] = ScoreTable(name, self[name], self["misprints"])
         return self._scores[name]

@@ -24,7 +24,7 @@ from beam_field.sources import GRADED, find_run, judgements, offline_judgements
 from beam_offline.judge_error import error_rows
 from beamlib.errors import UserError
 from beamlib.evaluate.beam_records import MANIFEST, read_manifest, stored_answers, stored_judgements
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.report.figures import style
 from beamlib.report.footer import OFFLINE, model_shown
 from beamlib.report.long_frame import ability_label

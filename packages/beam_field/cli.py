@@ -14,10 +14,12 @@ from beamlib.commands.options import (
     ClusterName,
     Endpoints,
     Json,
+    JudgeAnyway,
     KeyVariable,
     MaxCost,
     ModelName,
     Models,
+    NoAdmission,
     Prompts,
     ProtocolOption,
     Settings,
@@ -99,6 +101,8 @@ def judge(
     max_cost: MaxCost = None,
     cluster: ClusterName = "",
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the estimated cost.")] = False,
+    no_admission: NoAdmission = False,
+    judge_anyway: JudgeAnyway = False,
 ) -> None:
     """Judge the answers of RUN again, by another judge under this project's prompts; the old verdicts stay.
 
@@ -121,7 +125,10 @@ def judge(
         file = endpoints.path(folder)
         if bool(file) == bool(judge):
             raise UserError("judge: name one judge, with --judge offline or with --models or --base-url.")
-        for line in judge_again(JudgeOptions(run, file, data, calls, prompts, named_settings(settings), yes)):
+        options = JudgeOptions(
+            run, file, data, calls, prompts, named_settings(settings), yes, not no_admission, judge_anyway
+        )
+        for line in judge_again(options):
             print(line)
 
 

@@ -7,32 +7,23 @@ questions that both answered.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from pathlib import Path
-from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from beam_field.sources import (
     PublishedRun,
-    VerdictKind,
     judgements,
-    offline_judgements,
     published_runs,
-    published_scores,
 )
 from beamlib.data.conversations import SIZES
-from beamlib.data.gold import ABILITIES
-from beamlib.evaluate.beam_records import MANIFEST, UNNAMED_PROMPT, Provenance, read_manifest, stored_judgements
+from beamlib.evaluate.beam_records import UNNAMED_PROMPT
 from beamlib.scoring.intervals import Comparison, compare, conversation_values, holm, mean_interval
-from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
-from beamlib.scoring.scores import AVERAGE, not_computable, score_run, summarise
+from beamlib.scoring.scores import score_run, summarise
 
 HEADLINE: Mapping[str, str] = {
     "nuggets": "nugget-mean",
@@ -43,34 +34,6 @@ HEADLINE: Mapping[str, str] = {
 """The protocol that uses most of a source's verdicts, by their kind."""
 
 RunVerdicts = tuple[PublishedRun, Sequence[Judgement]]
-
-
-def imported_runs(run: Path) -> Iterator[RunVerdicts]:
-    """Yield each imported arm of a run folder with its judgements, re-judged arms included, shipped runs left out."""
-    for path in sorted(run.glob(f"*/*/{MANIFEST}")):
-        manifest = read_manifest(path.parent)
-        imported = manifest.imported
-        if imported is None or imported.shipped:
-            continue
-        judged = stored_judgements(path.parent)
-        facts: dict[str, Any] = {name: getattr(imported, name) for name in Provenance.model_fields}
-        # Runs of one system repeat it; with another context it is another system.
-        facts["system"] = ", ".join(filter(None, (imported.system or manifest.arm, imported.context)))
-        facts |= {"reader": manifest.reader, "judged_again": manifest.judge != imported.judged_by}
-        facts |= {"source": _plain(imported.format), "run": _plain(manifest.arm), "number": imported.number or 0}
-        kind = Counter(map(_kind, judged)).most_common(1)[0][0]
-        yield PublishedRun(**facts, tier=manifest.size, kind=kind, n=len(judged)), judged
-
-
-def _plain(name: str) -> str:
-    return re.sub("[^a-z0-9]+", "-", name.casefold()).strip("-") or "x"
-
-
-def _kind(judgement: Judgement) -> VerdictKind:
-    """Return the finest kind of verdict that an answer has."""
-    reported = judgement.reported
-    present = (judgement.verdicts, reported and reported.full is not None, reported and reported.votes, True)
-    return next(kind for kind, known in zip(get_args(VerdictKind), present, strict=True) if known)
 
 
 def average_runs(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -97,7 +60,6 @@ class FieldSystem:
 
     @property
     def name(self) -> str:
-        """The name in tables."""
         return self.source.system
 
     @property
@@ -124,16 +86,16 @@ class FieldSystem:
         """Return a row per question as `score_run` does, the score averaged over runs; by default by `headline`."""
         protocol = protocol or self.headline
         if protocol not in self._scores:
-            self._scores[protocol] = average_runs([score_run(own, protocol) for _, own in self.runs])
+            self._scores[protocol] = average_runs([score_run(judged, protocol) for _, judged in self.runs])
         return self._scores[protocol]
 
     def average(self, protocol: str = "") -> tuple[float, float, float]:
         """Return the plain mean over questions, as sources average, with its interval over conversations."""
-        return _over_questions(self.scores(protocol))
+        return over_questions(self.scores(protocol))
 
     def run_averages(self) -> list[float]:
         """Return the mean over questions of each run."""
-        return [_over_questions(score_run(own, self.headline))[0] for _, own in self.runs]
+        return [over_questions(score_run(judged, self.headline))[0] for _, judged in self.runs]
 
 
 def field_systems(imported: Iterable[RunVerdicts] = ()) -> list[FieldSystem]:
@@ -147,41 +109,7 @@ def field_systems(imported: Iterable[RunVerdicts] = ()) -> list[FieldSystem]:
     return sorted(systems, key=lambda system: SIZES.index(system.source.tier))
 
 
-def judged_by_offline(system: FieldSystem) -> FieldSystem | None:
-    """Return the system with the offline judge's verdicts for the published ones, None where there are none."""
-    runs = tuple((run, offline_judgements(run.name)) for run, _ in system.runs)
-    return FieldSystem(runs) if all(own for _, own in runs) else None
-
-
-def field_frame(systems: Sequence[FieldSystem], protocols: Sequence[str] = (*PROTOCOLS, *REPORTED)) -> pd.DataFrame:
-    """Score every system by every protocol: a row each with its average over abilities and 95 % interval.
-
-    `over_questions` is the plain mean over questions with its own interval. Where an ability is not computable the
-    average is NaN and `missing` names the abilities; nothing is filled in.
-    """
-    rows: list[dict[str, Any]] = []
-    for system in systems:
-        run = system.source
-        facts: dict[str, Any] = {"tier": run.tier, "system": system.name, "reader": run.reader, "judge": run.judged_by}
-        facts |= {"kind": run.kind, "gold": run.gold_in_prompt, "runs": len(system.runs)}
-        for protocol in protocols:
-            scores = system.scores(protocol)
-            gone = not_computable(scores)
-            missing = [name for name in ABILITIES if name in set(scores.loc[gone, "ability"])]
-            average = summarise(scores).set_index("ability").loc[AVERAGE, ["mean", "low", "high"]]
-            means = [np.nan] * 6 if missing else [*average, *_over_questions(scores)]
-            names = ("mean", "low", "high", "over_questions", "over_low", "over_high")
-            counts = {
-                "n": int(scores["score"].notna().sum()),
-                "conversations": scores["conversation_id"].nunique(),
-                "unscored": int((scores["score"].isna() & ~gone).sum()),
-            }
-            values = dict(zip(names, means, strict=True))
-            rows.append({**facts, "protocol": protocol, **values, **counts, "missing": ", ".join(missing)})
-    return pd.DataFrame(rows)
-
-
-def _over_questions(scores: pd.DataFrame) -> tuple[float, float, float]:
+def over_questions(scores: pd.DataFrame) -> tuple[float, float, float]:
     """Return the plain mean over questions with the interval of a ratio over conversations."""
     groups = scores.dropna(subset=["score"]).groupby("conversation_id")["score"]
     sums, counts = (np.asarray(values, np.float64) for values in (groups.sum(), groups.count()))
@@ -201,36 +129,6 @@ def ability_frame(systems: Sequence[FieldSystem]) -> pd.DataFrame:
         frame = summarise(system.scores()).assign(system=system.name, **facts)
         parts.append(frame.rename(columns={"size": "tier", "n_questions": "n", "n_conversations": "conversations"}))
     return pd.concat(parts, ignore_index=True)
-
-
-def reproduced_averages(systems: Sequence[FieldSystem]) -> pd.DataFrame:
-    """Compare each average that a source states with that of its verdicts: the same number as printed?
-
-    A source averages over questions, and over runs where it has several.
-    """
-    printed = published_scores()
-    averages = printed[(printed["ability"] == AVERAGE) & (printed["verdicts_at_hand"] != "no")]
-    rows = []
-    for system in systems:
-        if system.source not in published_runs():  # another judge's verdicts on the same answers reproduce nothing
-            continue
-        tier = system.source.tier
-        for stated in averages[(averages["system"] == system.name) & (averages["tier"] == tier)]["score_percent"]:
-            ours = 100 * system.average()[0]
-            same = round(ours, len(str(stated).partition(".")[2])) == stated
-            rows.append((system.name, tier, system.headline, stated, round(ours, 2), same))
-    return pd.DataFrame(rows, columns=["system", "tier", "protocol", "published", "from verdicts", "reproduced"])
-
-
-def only_printed() -> pd.DataFrame:
-    """Return the published averages without verdicts, which nobody can check, by tier and gold in the prompt."""
-    printed = published_scores()
-    rows = printed[(printed["ability"] == AVERAGE) & (printed["verdicts_at_hand"] == "no")]
-    columns = ["tier", "gold_in_answer_prompt", "system", "score_percent", "reader", "judge", "scoring", "questions"]
-    rows = rows.assign(order=rows["tier"].map(SIZES.index))
-    order = ["order", "gold_in_answer_prompt", "score_percent"]
-    rows = rows.sort_values(order, ascending=[True, True, False], kind="stable")
-    return rows[columns].reset_index(drop=True)
 
 
 @dataclass(frozen=True)

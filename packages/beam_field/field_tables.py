@@ -1,4 +1,4 @@
-"""The field in tables, from verdicts that others published."""
+"""Systems of the field by ability, and the pairs that may be compared, from verdicts that others published."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beam_field.comparing import (
-    FieldSystem,
-    ability_frame,
-    comparable_pairs,
-    only_printed,
-    reproduced_averages,
-)
+from beam_field.comparing import FieldSystem, ability_frame, comparable_pairs
 from beamlib.data.gold import ABILITIES
 from beamlib.report.long_frame import ability_label
 from beamlib.report.table import Table
@@ -26,63 +20,16 @@ BASIS = (
     "Verdicts as their sources published them, matched to the released questions by tier and exact text; scored here. "
     "Reader and judge are those of the source. Runs that repeat a system count a question with the mean over them."
 )
-_GOLD = {"yes": "in the prompt", "no": "not shown", "unknown": "nobody says"}
 TITLES = {
     "no": "",
     "yes": ": gold in the answer prompt",
     "unknown": ": nobody says whether gold was in the answer prompt",
     "in part": ": gold in the answer prompts of one ability",
 }
-_SUFFIXES = {"no": "", "yes": "_gold_shown", "unknown": "_gold_unknown", "in part": "_gold_in_part"}
 
 
-def split_by_gold_leak(systems: Sequence[FieldSystem]) -> dict[str, list[FieldSystem]]:
-    """Split systems by gold in the answer prompt, so that no column mixes them; keys are suffixes of table names."""
-    groups = {gold: [system for system in systems if system.source.gold_in_prompt == gold] for gold in _SUFFIXES}
-    return {_SUFFIXES[gold]: own for gold, own in groups.items() if own}
-
-
-def scores_table(frame: pd.DataFrame) -> Table:
-    """Show systems of one group of `split_by_gold_leak` by every protocol; `frame` comes from `field_frame`."""
-    shown = frame.dropna(subset=["mean"])
-    protocols = [name for name in dict.fromkeys(frame["protocol"]) if name in set(shown["protocol"])]
-    rows = []
-    for (tier, system, judge, reader, kind), own in frame.groupby(
-        ["tier", "system", "judge", "reader", "kind"], sort=False
-    ):
-        first, by_protocol = own.iloc[0], own.set_index("protocol").to_dict("index")
-        size = f"{first['conversations']} / {own['n'].max()}"
-        facts = (tier, system, f"{judge}: {kind}", reader, _GOLD[str(first["gold"])], str(first["runs"]), size)
-        rows.append((*facts, *(_cell(by_protocol[name]) for name in protocols)))
-    header = ["tier", "system", "judge: verdicts", "reader", "gold", "runs", "conversations / questions", *protocols]
-    unscored = int(frame.groupby(["tier", "system"])["unscored"].max().sum())
-    footer = (
-        BASIS,
-        f"{INTERVAL} Average over the ten abilities. Unscored: {unscored}.",
-        f"A dash, or no column: not computable from this source, so there is no average. {_gaps(frame)}.",
-    )
-    title = f"BEAM scores of the field, from published verdicts{TITLES[str(frame['gold'].iloc[0])]}"
-    return Table(title, pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
-
-
-def _gaps(frame: pd.DataFrame) -> str:
-    """Say which abilities a protocol cannot compute from which kind of verdict."""
-    gaps: dict[str, dict[str, list[str]]] = {}
-    for (kind, missing), own in frame[frame["missing"] != ""].groupby(["kind", "missing"], sort=False):
-        protocols = ", ".join(dict.fromkeys(own["protocol"]))
-        gaps.setdefault(str(missing), {}).setdefault(protocols, []).append(str(kind))
-    return "; ".join(
-        f"{_abilities(missing)}: " + ", and ".join(f"{names} of {' and '.join(kinds)}" for names, kinds in own.items())
-        for missing, own in gaps.items()
-    )
-
-
-def _abilities(names: str) -> str:
-    own = names.split(", ")
-    return "All ten abilities" if len(own) == len(ABILITIES) else ", ".join(map(ability_label, own))
-
-
-def _cell(row: Mapping[Any, Any]) -> str:
+def cell_text(row: Mapping[Any, Any]) -> str:
+    """Write a mean with its interval."""
     if np.isnan(row["mean"]):
         return NOTHING
     return with_interval(
@@ -90,22 +37,14 @@ def _cell(row: Mapping[Any, Any]) -> str:
     )
 
 
-def reproduced_table(systems: Sequence[FieldSystem]) -> Table:
-    """Show the averages that sources state beside those of their verdicts."""
-    frame = reproduced_averages(systems)
-    cells = frame.assign(reproduced=frame["reproduced"].map({True: "yes", False: "no"}))
-    footer = (BASIS, "In percent, over questions, as sources average; the protocol is the one nearest to theirs.")
-    return Table("Published averages, reproduced", cells.astype(str), footer, kind="costs", csv=frame)
-
-
 def abilities_table(systems: Sequence[FieldSystem]) -> Table:
     """Show systems of one group of `split_by_gold_leak` by ability."""
     frame, rows = ability_frame(systems), []
     facts = ["tier", "system", "reader", "judge", "kind", "protocol"]
     names = (*ABILITIES, AVERAGE)
-    for (tier, system, reader, judge, _, protocol), own in frame.groupby(facts, sort=False):
-        by_ability = own.set_index("ability").to_dict("index")
-        cells = (_cell(by_ability[name]) if name in by_ability else NOTHING for name in names)
+    for (tier, system, reader, judge, _, protocol), of_system in frame.groupby(facts, sort=False):
+        by_ability = of_system.set_index("ability").to_dict("index")
+        cells = (cell_text(by_ability[name]) if name in by_ability else NOTHING for name in names)
         rows.append([tier, system, f"{reader}; {judge}: {protocol}", *cells])
     header = ["tier", "system", "reader; judge: protocol", *map(ability_label, names)]
     footer = (BASIS, f"{INTERVAL} Rows of another judge or kind of verdict are not comparable.")
@@ -134,22 +73,6 @@ def pairs_table(systems: Sequence[FieldSystem]) -> Table:
         "questions or gold in the answer prompt, or nobody says who judged or whether gold was there.",
     )
     return Table("Pairs that may be compared", pd.DataFrame(rows, columns=header), footer, kind="costs")
-
-
-def printed_tables() -> dict[str, Table]:
-    """Show published averages that nobody can check, by the suffixes of `split_by_gold_leak`."""
-    frame = only_printed()
-    gold = frame["gold_in_answer_prompt"].where(frame["gold_in_answer_prompt"].isin(["yes", "no"]), "in part")
-    footer = (
-        "Printed by their authors; no verdict is at hand, so nothing of it was computed here and no interval is known.",
-    )
-    headings = {"gold_in_answer_prompt": "gold in the answer prompt", "score_percent": "percent"}
-    tables = {}
-    for kind, own in frame.groupby(gold, sort=False):
-        cells = own.rename(columns=headings).astype(str)
-        title = f"Published without verdicts{TITLES[str(kind)]}"
-        tables[_SUFFIXES[str(kind)]] = Table(title, cells, footer, kind="costs", csv=own)
-    return tables
 
 
 def p_text(value: float) -> str:

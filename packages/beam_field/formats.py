@@ -130,7 +130,7 @@ def _amb_row(entry: JsonEntry, tier: str) -> ResultRow:
         **entry.renamed(question="query", answer="answer", context_tokens="context_tokens"),
         **entry.entry("meta").renamed(rubric="rubric"),
         tier=tier,
-        score=float(correct) if score is None and correct is not None else score,
+        score=float(correct) if score is None and correct is not None and entry.text("answer") else score,
         reference=_joined(entry, "gold_answers"),
         context_chars=entry.length("context"),
     )
@@ -425,7 +425,15 @@ def _record_row(entry: JsonEntry, *, judged: bool) -> ResultRow:
     names = [name for name in _ANSWER if isinstance(value.get(name), str)]
     reference = _first_name(value, _REFERENCE) or ("answer" if len(names) > 1 and "answer" in names else "")
     lists = {name: value[name] for name in (*_NUGGETS, *_RUBRIC) if isinstance(value.get(name), list) and value[name]}
-    numbers = (lists[name] for name in _NUGGETS if name in lists and not isinstance(lists[name][0], str))
+    for name in _NUGGETS:
+        if isinstance(value.get(name), dict):  # the score of each nugget by its text
+            lists[name] = [{"nugget": text, "score": score} for text, score in value[name].items()]
+    # A score written as a text is refused with the row, not lost.
+    numbers = (
+        lists[name]
+        for name in _NUGGETS
+        if name in lists and (name not in _RUBRIC or not isinstance(lists[name][0], str))
+    )
     scored: list[Any] = next(numbers, [])
     rubric: list[Any] = next((lists[name] for name in _RUBRIC if name in lists and isinstance(lists[name][0], str)), [])
     texts = rubric if len(rubric) == len(scored) else [""] * len(scored)

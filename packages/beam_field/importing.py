@@ -7,22 +7,27 @@ import gzip
 import json
 import math
 import os
+import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, get_args
 
+from beam_field.comparing import RunVerdicts
 from beam_field.formats import READERS, group_files, recognise_format
 from beam_field.matching import ImportedArm, details_text, match_run
 from beam_field.results import ImportedRun, ResultFile
+from beam_field.sources import PublishedRun, VerdictKind
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import DETAILS, MANIFEST, Manifest, Provenance, read_manifest
+from beamlib.evaluate.beam_records import DETAILS, MANIFEST, Manifest, Provenance, read_manifest, stored_judgements
 from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, checked, write_manifest
 from beamlib.files import inside, parse_json, refuse_lfs_pointer, sha256, to_json, write_text
 from beamlib.scoring.protocols import NOT_COMPUTABLE, PROTOCOLS, REPORTED
+from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 from beamlib.text import count
 
@@ -283,3 +288,31 @@ def _protocol_line(row: Mapping[str, Any]) -> str:
     if row["lacking"]:
         value = f"{NOT_COMPUTABLE}: {', '.join(row['lacking'])}"
     return f"{row['protocol']}: {value}" + (f"; {row['unscored']} unscored" if row["unscored"] else "")
+
+
+def imported_runs(run: Path) -> Iterator[RunVerdicts]:
+    """Yield each imported arm of a run folder with its judgements, re-judged arms included, shipped runs left out."""
+    for path in sorted(run.glob(f"*/*/{MANIFEST}")):
+        manifest = read_manifest(path.parent)
+        imported = manifest.imported
+        if imported is None or imported.shipped:
+            continue
+        judged = stored_judgements(path.parent)
+        facts: dict[str, Any] = {name: getattr(imported, name) for name in Provenance.model_fields}
+        # Runs of one system repeat it; with another context it is another system.
+        facts["system"] = ", ".join(filter(None, (imported.system or manifest.arm, imported.context)))
+        facts |= {"reader": manifest.reader, "judged_again": manifest.judge != imported.judged_by}
+        facts |= {"source": _plain(imported.format), "run": _plain(manifest.arm), "number": imported.number or 0}
+        kind = Counter(map(_kind, judged)).most_common(1)[0][0]
+        yield PublishedRun(**facts, tier=manifest.size, kind=kind, n=len(judged)), judged
+
+
+def _plain(name: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", name.casefold()).strip("-") or "x"
+
+
+def _kind(judgement: Judgement) -> VerdictKind:
+    """Return the finest kind of verdict that an answer has."""
+    reported = judgement.reported
+    present = (judgement.verdicts, reported and reported.full is not None, reported and reported.votes, True)
+    return next(kind for kind, known in zip(get_args(VerdictKind), present, strict=True) if known)

@@ -6,16 +6,19 @@ answers. Estimate, call store and resuming are those of every run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSet, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from beam_field.results import folder_name
+from beamlib.commands.admission import Candidates, admit_and_tune, count_admission
+from beamlib.commands.costs import Estimate
 from beamlib.commands.dry_run import CallTally
-from beamlib.commands.estimate import build_estimate, rehearsed_roster, stored_means
-from beamlib.confirmation import Priced, confirm_calls
+from beamlib.commands.estimate import build_estimate, longest_requests, rehearsed_roster, stored_means
+from beamlib.confirmation import confirm_calls
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load_questions
 from beamlib.data.sources import find_conversations
@@ -54,7 +57,8 @@ class JudgeOptions:
     """The options of `beamlib judge`.
 
     `run` is a run folder or a part of one; `models` is empty for the offline judge. `data` is a folder with the
-    released questions, for answers whose rubric is not on file.
+    released questions, for answers whose rubric is not on file. With `admission` the judge answers known questions and
+    passes an exam first; with `judge_anyway` it may fail that.
     """
 
     run: Path
@@ -64,6 +68,8 @@ class JudgeOptions:
     prompts: Path | None = None
     settings: Mapping[str, Any] | None = None
     yes: bool = False
+    admission: bool = False
+    judge_anyway: bool = False
 
 
 class JudgedAgain(RunStore[Manifest]):
@@ -128,23 +134,30 @@ class _Part:
     pending: Mapping[str, Mapping[str, Sequence[ToJudge]]]
     command: str
 
-    def estimate(self) -> Priced:
-        """Estimate the calls by running the judging code with models that call nobody."""
+    def estimate(self, admitted: MutableSet[str] | None) -> Estimate:
+        """Estimate the calls by running the judging code with models that call nobody.
+
+        Args:
+            admitted: Keys of known questions that are counted for another part; None for no admission.
+        """
         expected, tally = stored_means(self.parameters), CallTally()
         for key, answers in self.pending.items():
             with rehearsed_roster(self.parameters, key, expected) as (roster, calls):
                 judge_arms(answers, self.parameters, roster)
             tally.merge(calls)
+        if admitted is not None and (longest := longest_requests(tally)):
+            candidates = Candidates.of_run(self.parameters, longest)
+            tally.merge(count_admission(candidates, admitted, self.parameters.counter))
         arms = tuple(arm.source_manifest.arm for arm in self.arms)
         return build_estimate(self.parameters, arms, tally, expected, conversations=len(self.pending))
 
-    def judge(self, confirmed: bool) -> list[str]:
-        """Judge the pending answers, write verdicts as they come, and return a line per arm."""
+    def judge(self, confirmed: bool, admit: Callable[[Run], Run]) -> list[str]:
+        """Admit the judge, judge the pending answers, write verdicts as they come, and return a line per arm."""
+        parameters = admit(self.parameters.model_copy(update={"confirm_cost": confirmed}))
         for arm in self.arms:
             arm.copy_answers()
         if self.parameters.models_file:
             self.parameters.models_file.save(self.arms[0].folder.parent)
-        parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
         by_name = {arm.source_manifest.arm: arm for arm in self.arms}
         jobs = [JudgeJob(key, own, judge_arms, parameters, command=self.command) for key, own in self.pending.items()]
         with closing(run_jobs([jobs], f"{parameters.size}: judging {self.name}", parameters)) as done:
@@ -167,17 +180,25 @@ def judge_again(options: JudgeOptions) -> list[str]:
     groups: dict[Path, list[Path]] = {}
     for folder in _sources(options.run):
         groups.setdefault(folder.parent, []).append(folder)
+
+    def admission(estimated: Estimate | None) -> Callable[[Run], Run]:
+        if not options.admission or estimated is None or not estimated.pending:
+            return lambda run: run
+        return partial(admit_and_tune, estimate=estimated, judge_anyway=options.judge_anyway)
+
     with ExitStack() as locked:
         parts = [_part(own, options, locked) for own in groups.values()]
-        confirmed = options.yes
+        confirmed, estimates = options.yes, dict[str, Estimate]()
         if options.models and options.calls != "replay":
+            admitted = set[str]() if options.admission else None
+            estimates = {part.name: part.estimate(admitted) for part in parts}
             confirmed = confirm_calls(
-                {part.name: part.estimate() for part in parts},
+                dict(estimates),
                 lambda: ensure_keys(parts[0].parameters, ("judge", "aligner")),
                 options.yes,
             )
         with guard_run(parts[0].parameters.folder, parts[0].parameters.models_file), one_cluster():
-            return [line for part in parts for line in part.judge(confirmed)]
+            return [line for part in parts for line in part.judge(confirmed, admission(estimates.get(part.name)))]
 
 
 @contextmanager

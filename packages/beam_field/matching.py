@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -13,16 +13,18 @@ from typing import Any
 from beam_field.results import ImportedRun, OrderedEvent, ResultRow, folder_name, printable_line
 from beam_field.sources import (
     QUESTIONS,
+    PublishedRun,
     ReleasedQuestion,
-    match_shipped,
     placeholder,
+    published_runs,
     question_hash,
     released_questions,
+    verdict_lines,
 )
 from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import Imported, ImportedQuestion, Manifest, Provenance, question_set
+from beamlib.evaluate.beam_records import Imported, ImportedQuestion, Manifest, Provenance
 from beamlib.evaluate.records import ANSWERS, JUDGEMENTS, Answer, ConversationRecord, UnitOutput, made_by
 from beamlib.files import sha256, to_json
 from beamlib.scoring.protocols import NOT_COMPUTABLE
@@ -280,3 +282,28 @@ def _parts(judgement: Judgement) -> dict[str, str]:
         ("score", "score", reported.score is not None),
     )
     return {kind: gap for kind, gap, present in parts if present}
+
+
+def match_shipped(judged: Iterable[Judgement], answer_chars: Mapping[str, int]) -> PublishedRun | None:
+    """Find the shipped run with exactly these verdicts and lengths of answers (by probe id), None if there is none."""
+    known = {judgement.probe_id: (_packed(judgement), answer_chars[judgement.probe_id]) for judgement in judged}
+    for run in published_runs():
+        if known == {line.question.probe_id: (line.verdicts, line.answer_chars) for line in verdict_lines()[run.name]}:
+            return run
+    return None
+
+
+def _packed(judgement: Judgement) -> str:
+    """Write a judgement's verdicts as verdicts.csv has them."""
+    scores = [verdict.score for verdict in judgement.verdicts]
+    if scores and None not in scores:
+        return "".join(str(int(2 * (score or 0))) for score in scores)
+    reported = judgement.reported or Reported()
+    if reported.full is None:
+        return "".join(str(int(vote)) for vote in reported.votes)
+    return f"{reported.full}-{reported.partial}-{reported.none}"
+
+
+def question_set(probes: list[str]) -> str:
+    """The hash of an imported conversation's questions: their ids, as their rubrics are not at hand."""
+    return sha256(to_json(["imported", *probes]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,7 +49,6 @@ class ReleasedQuestion:
 
     @property
     def tier(self) -> str:
-        """The tier of that conversation."""
         return self.probe_id.partition("-")[0]
 
     @property
@@ -113,7 +112,7 @@ class PublishedRun(Provenance):
 def published_runs() -> tuple[PublishedRun, ...]:
     """Return the runs with shipped verdicts, in the order of `sources.toml`."""
     systems: list[dict[str, Any]] = tomllib.loads(read_text(SOURCES))["system"]
-    return tuple(PublishedRun.model_validate({**own, **run}) for own in systems for run in own.pop("runs"))
+    return tuple(PublishedRun.model_validate({**system, **run}) for system in systems for run in system.pop("runs"))
 
 
 def find_run(name: str) -> PublishedRun:
@@ -143,13 +142,13 @@ class _Line(NamedTuple):
 
 
 @cache
-def _lines() -> Mapping[str, list[_Line]]:
+def verdict_lines() -> Mapping[str, list[_Line]]:
     """Return the lines of verdicts.csv by run."""
     lines: dict[str, list[_Line]] = {}
     for line in read_text(VERDICTS).splitlines()[1:]:
         run, probe, verdicts, order, score, chars = line.split(",")
-        own = _Line(questions_by_probe()[probe], verdicts, float(order) if order else None, float(score), int(chars))
-        lines.setdefault(run, []).append(own)
+        parsed = _Line(questions_by_probe()[probe], verdicts, float(order) if order else None, float(score), int(chars))
+        lines.setdefault(run, []).append(parsed)
     return lines
 
 
@@ -159,7 +158,7 @@ def judgements(name: str) -> list[Judgement]:
     The text of a nugget is not shipped: its place in the rubric stands for it ("nugget 0").
     """
     kind = find_run(name).kind
-    return [_judgement(line.question, line.verdicts, _reported(kind, line), kind) for line in _lines()[name]]
+    return [_judgement(line.question, line.verdicts, _reported(kind, line), kind) for line in verdict_lines()[name]]
 
 
 def offline_judgements(name: str) -> list[Judgement]:
@@ -189,23 +188,3 @@ def _reported(kind: VerdictKind, line: _Line) -> Reported:
 def placeholder(number: int) -> str:
     """Name a nugget whose text is not available by its 0-based place in the rubric."""
     return f"nugget {number}"
-
-
-def match_shipped(judged: Iterable[Judgement], answer_chars: Mapping[str, int]) -> PublishedRun | None:
-    """Find the shipped run with exactly these verdicts and lengths of answers (by probe id), None if there is none."""
-    known = {own.probe_id: (_packed(own), answer_chars[own.probe_id]) for own in judged}
-    for run in published_runs():
-        if known == {line.question.probe_id: (line.verdicts, line.answer_chars) for line in _lines()[run.name]}:
-            return run
-    return None
-
-
-def _packed(judgement: Judgement) -> str:
-    """Write a judgement's verdicts as verdicts.csv has them."""
-    scores = [verdict.score for verdict in judgement.verdicts]
-    if scores and None not in scores:
-        return "".join(str(int(2 * (score or 0))) for score in scores)
-    reported = judgement.reported or Reported()
-    if reported.full is None:
-        return "".join(str(int(vote)) for vote in reported.votes)
-    return f"{reported.full}-{reported.partial}-{reported.none}"

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from beamlib.commands.options import DATA, Calls, MaxCost, Models, Prompts, Settings, Sizes, listed, named_settings
+from beamlib.commands.options import (
+    DATA,
+    Calls,
+    MaxCost,
+    Models,
+    NoAdmission,
+    Prompts,
+    Settings,
+    Sizes,
+    listed,
+    named_settings,
+)
 
 
 def generate(
@@ -31,6 +42,7 @@ def generate(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
     max_cost: MaxCost = None,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the estimate.")] = False,
+    no_admission: NoAdmission = False,
 ) -> None:
     """Generate conversations with plans and probing questions; without --models the offline author writes them.
 
@@ -46,7 +58,9 @@ def generate(
     from beamlib.llm.spending import set_spending_limit
 
     set_spending_limit(max_cost)
-    run_generate(out, listed(size), conversations, set_values, named_settings(settings), titles)
+    run_generate(
+        out, listed(size), conversations, set_values, named_settings(settings), titles, admission=not no_admission
+    )
 
 
 def new_titles(

@@ -2,7 +2,8 @@
 
 Each speaker remembers the newest messages word for word and the older ones as a summary. Algorithm 3 speaks of a window
 of M recent turns and a summary of those before it. As in the released code, the window grows up to a token budget; then
-M messages stay and the rest joins the summary. The two speakers have different budgets.
+M messages stay and the rest joins the summary. The two speakers have different budgets. Where the models file states
+smaller windows than these need, the budgets shrink to what fits.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ LOST = 5
 """Turns of a sub-plan that may be dropped before generation stops (released: ten messages)."""
 _LEAST_SHOWN = 100
 """Tokens of a long message that must at least be shown; this bounds the number of recent messages."""
+_LEAST_ROOM = 4_000
+"""Tokens of a request without which no dialogue can be written."""
+_NEWEST, _AROUND = 1_500, 800
+"""Tokens of the newest message and of a prompt's own text, where requests have to fit into a small window."""
 _WORDS_PER_TOKEN: Mapping[Style, float] = {"general": 0.66, "coding": 0.44, "math": 0.55}
 """Words of the assistant per token of a released conversation: code and formulas have few."""
 
@@ -87,10 +92,11 @@ def answer_words(story: Story, questions: int, tokens: Sequence[int]) -> int:
 class Talk:
     """Messages of a dialogue, the number of tokens of each, and what both speakers remember of it."""
 
-    def __init__(self, recent: int) -> None:
+    def __init__(self, recent: int, room: int | None = None) -> None:
         self.messages: list[DialogueMessage] = []
         self.tokens: list[int] = []
-        self.assistant, self.user = HistoryWindow(self, ASSISTANT, recent), HistoryWindow(self, USER, recent)
+        self.assistant = HistoryWindow(self, ASSISTANT, recent, room)
+        self.user = HistoryWindow(self, USER, recent, room)
 
     def add(self, messages: Sequence[DialogueMessage]) -> None:
         """Append messages."""
@@ -101,18 +107,38 @@ class Talk:
 class HistoryWindow:
     """What a speaker remembers of a talk: a summary, and the messages from number `start` on word for word.
 
-    At least `recent` messages stay word for word. `fixed` counts the tokens of the rest of the speaker's prompts.
+    At least `recent` messages stay word for word. `fixed` counts the tokens of the rest of the speaker's prompts, and
+    `room` bounds the tokens of a whole prompt; None is as much as the budget takes.
     """
 
-    def __init__(self, talk: Talk, side: Side, recent: int) -> None:
-        self.talk, self.side, self.recent = talk, side, recent
+    def __init__(self, talk: Talk, side: Side, recent: int, room: int | None = None) -> None:
+        self.talk, self.side, self.recent, self.room = talk, side, recent, room
         self.start, self.summary = 0, ""
-        self.fixed = 0
-        self.longest = side.budget // recent  # longer messages are shown cut, so that the recent ones always fit
+        self.fix(0)
+
+    def fix(self, tokens: int) -> None:
+        """Set the tokens of the rest of the speaker's prompts.
+
+        Raises:
+            UserError: They leave too little of the stated window.
+        """
+        self.fixed, side = tokens, self.side
+        self.budget = max(side.budget - tokens, side.budget // 2)
+        shown = side.budget
+        if self.room is not None:
+            self.budget = min(self.budget, self.room - tokens - side.summary - _NEWEST - _AROUND)
+            shown = min(shown, self.budget)
+        self.longest = shown // self.recent  # longer messages are shown cut, so that the recent ones always fit
+        if self.room is not None and self.longest < _LEAST_SHOWN:
+            needed = tokens + side.summary + _NEWEST + _AROUND + _LEAST_SHOWN * self.recent
+            raise UserError(
+                f"the models file's context_window leaves {self.room:,} tokens for a request of the {side.name}'s "
+                f"side, which needs {needed:,} with {self.recent} recent messages; name a model with a larger window "
+                "as speaker and detector, or lower recent_messages or bullets_per_subplan."
+            )
 
     def _is_full(self) -> bool:
-        remembered = self.talk.tokens[self.start :]
-        room = max(self.side.budget - self.fixed, self.side.budget // 2)
+        remembered, room = self.talk.tokens[self.start :], self.budget
         return len(remembered) > self.recent and sum(min(tokens, self.longest) for tokens in remembered) > room
 
     async def make_room(self, model: Model, repairs: Repairs, where: str) -> None:
@@ -149,10 +175,12 @@ class HistoryWindow:
 
     def _shown(self, number: int) -> str:
         message = self.talk.messages[number]
-        text = message.text
-        if self.talk.tokens[number] > self.longest:
-            text = f"{text[: token_spans(text)[self.longest - 1][1]]} [...]"
-        return f"{message.role.upper()}: {text}"
+        return f"{message.role.upper()}: {_beginning(message.text, self.longest)}"
+
+
+def _beginning(text: str, most: int) -> str:
+    """Return a text, or the `most` first tokens of one that has more."""
+    return f"{text[: token_spans(text)[most - 1][1]]} [...]" if count_tokens(text) > most else text
 
 
 async def generate_dialogue(
@@ -163,19 +191,26 @@ async def generate_dialogue(
     earlier_plans: Sequence[str],
     limits: Limits,
     repairs: Repairs,
+    room: int | None = None,
 ) -> list[DialogueTurn]:
     """Write the turns of a plan, in order. With `limits.reach` "batch" its sub-plans run concurrently.
 
     `questions` are given by sub-plan, `earlier_plans` are summaries. `repairs` is complete up to an error as well.
+    `room` bounds the tokens of a request; None is no bound.
 
     Raises:
-        UserError: A sub-plan lost all or more than `LOST` of its turns.
+        UserError: A sub-plan lost all or more than `LOST` of its turns, or requests do not fit into `room`.
         ModelError: A call failed and may succeed later.
     """
-    one_talk = Talk(limits.recent) if limits.reach == "conversation" else None
+    if room is not None and room < _LEAST_ROOM:
+        raise UserError(
+            f"the models file's context_window leaves {max(0, room):,} tokens for a request of the dialogue, which "
+            f"needs {_LEAST_ROOM:,} at least; name a model with a larger window as speaker and detector."
+        )
+    one_talk = Talk(limits.recent, room) if limits.reach == "conversation" else None
     earlier = earlier_plans_text(earlier_plans)
     scenes = [
-        _Scene(model, story, plan, number, earlier, limits, one_talk or Talk(limits.recent))
+        _Scene(model, story, plan, number, earlier, limits, one_talk or Talk(limits.recent, room))
         for number in range(1, len(questions) + 1)
     ]
     try:
@@ -196,19 +231,20 @@ class _Scene:
     ) -> None:
         self.model, self.story, self.plan, self.number, self.limits = model, story, plan, number, limits
         self.talk, self.notes, self.where, self.words = talk, Repairs(), "", ""
+        room = talk.user.room
         self.bullets = bullet_lines(plan.subplans[number - 1].bullets)
         self.profile = render_profile(story.profile)
         self.shared = {
             "topic": render_topic(plan.seed),
             "earlier_plans": earlier_plans,
-            "earlier_batches": earlier_subplans(plan, number, EARLIER),
+            "earlier_batches": earlier_subplans(plan, number, EARLIER if room is None else min(EARLIER, room // 4)),
         }
 
     async def play(self, questions: Sequence[MainQuestion]) -> list[DialogueTurn]:
         """Write a turn for each question; turns without an answer are dropped."""
         shared = sum(map(count_tokens, self.shared.values()))
-        self.talk.assistant.fixed = shared
-        self.talk.user.fixed = shared + count_tokens(self.profile) + count_tokens(self.bullets)
+        self.talk.assistant.fix(shared)
+        self.talk.user.fix(shared + count_tokens(self.profile) + count_tokens(self.bullets))
         place = f"plan {self.plan.index}, sub-plan {self.number}"
         turns: list[DialogueTurn] = []
         tokens: list[int] = []
@@ -258,7 +294,7 @@ class _Scene:
         window = self.talk.user
         for _ in range(most):
             await window.make_room(self.model, self.notes, self.where)
-            answer = messages[-1].text
+            answer = messages[-1].text if window.room is None else _beginning(messages[-1].text, _NEWEST)
             memory = {"summary": window.summary, "history": window.text(leave_out=1), "answer": answer}
             topic = {"topic": self.shared["topic"]} if kind == "followup_question" else {}
             prompt = Prompt(detector, {**topic, **memory}, self.where)

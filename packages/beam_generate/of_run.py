@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tqdm import tqdm
 
@@ -32,22 +34,25 @@ from beam_generate.questions import make_questions
 from beam_generate.seeds import parse_domain
 from beam_generate.shapes import Repairs
 from beam_generate.titles import read_titles
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.commands.admission import Candidates, admit_endpoints, count_admission
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.conversations import SIZES, Seed, Size, parse_size
 from beamlib.errors import UserError
 from beamlib.llm.call_store import stored_calls
-from beamlib.llm.endpoints import Author, ModelsFile, load_models
-from beamlib.llm.model import Completion, Model, Prompt, run
+from beamlib.llm.endpoints import Author, Endpoint, ModelsFile, load_models
+from beamlib.llm.model import Completion, Model, Prompt, no_new_calls, run
 from beamlib.llm.prompts import Prompts
 from beamlib.llm.spending import guard_run
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root, refuse_data
-from beamlib.processes import at_once, process_pool
-from beamlib.text import cost_in_words, shell_command
+from beamlib.processes import process_pool
+from beamlib.text import WORDS, shell_command
 
 _Value = TypeVar("_Value")
+_TOGETHER = 64  # conversations and dialogues that models write at a time
 _REFRESH = 0.5  # seconds between two updates of the progress bar
 _CHARACTERS_PER_TOKEN = 4.2  # of the released conversations
+_DOUBT = 4 / 3  # the estimate is right within about a third
 _TEMPLATE = 450  # tokens of a prompt file's own text, about
 OPTIONS = {
     "generation_seed": "--seed", "domain": "--domain", "title": "--title", "strategy": "--strategy",
@@ -75,6 +80,7 @@ def config_of(
         command=command,
         output_tokens=parameters.output_tokens,
         question_output_tokens=parameters.generation.question_output_tokens,
+        folder=parameters.generated,
     )
 
 
@@ -107,11 +113,12 @@ def make_first_conversation(parameters: RunParameters, stage: Stage) -> Path:
 
 def run_generate(
     out: Path, sizes: Sequence[str], conversations: int = 1, values: Mapping[str, Any] | None = None,
-    settings: Mapping[str, Any] | None = None, titles: Path | None = None,
+    settings: Mapping[str, Any] | None = None, titles: Path | None = None, *, admission: bool = False,
 ) -> None:  # fmt: skip
     """Generate conversations; models are called only after the estimate is confirmed.
 
-    `values` are parameters with an option of their own, `settings` those of `--set`; others are as in
+    With `admission` the authors answer known questions before they are paid for anything else. `values` are parameters
+    with an option of their own, `settings` those of `--set`; others are as in
     `params/<size>.yaml`.
     """
     values, settings = values or {}, settings or {}
@@ -137,7 +144,7 @@ def run_generate(
             if value:
                 raise UserError(f"{option}: the offline author asks no model; name a models file by --models as well.")
     command = _command(runs, conversations, out, titles)
-    config = replace(config_of(first), command=command)
+    config = replace(config_of(first), command=command, folder=out, admission=admission)
     pending = unfinished(specs, out, config)  # mistakes in the options show before anything is written
     if config.models and config.calls != "replay":
         estimate = {"": estimate_generation(pending, config)}
@@ -145,7 +152,7 @@ def run_generate(
     started = time.monotonic()
     print(f"author: {config.names}")
     with guard_run(out, config.models, calls=config.calls):
-        worked = generate_all(specs, out, config, first.workers)
+        worked = generate_all(specs, out, admit_authors(config, pending), first.workers)
     for folder, done in worked.items():
         counts = {stage: len(rows) for stage, rows in repairs_of(folder).items() if rows}
         noted = ", ".join(f"{stage} {count}" for stage, count in counts.items()) or "none"
@@ -157,7 +164,7 @@ def run_generate(
 class _Measured:
     """A model that adds calls, input tokens and output tokens of each call to `counts` of its role, `times` over.
 
-    The fourth count is the longest request with its reply.
+    The fourth and fifth count are the longest request, and the longest with its reply.
     """
 
     def __init__(self, model: Model, counts: Mapping[Author, list[float]], times: int) -> None:
@@ -171,7 +178,8 @@ class _Measured:
         read, counts = size / _CHARACTERS_PER_TOKEN + _TEMPLATE, self.counts[role_of(prompt.id)]
         for place, count in enumerate((1, read, output)):
             counts[place] += self.times * count
-        counts[3] = max(counts[3], read + output)
+        counts[3] = max(counts[3], read)
+        counts[4] = max(counts[4], read + output)
         return reply
 
 
@@ -181,26 +189,29 @@ def estimate_generation(specs: Sequence[ConversationSpec], config: GenerationCon
     Of a 10M conversation it writes the first plan, counted ten times. A domain that it lacks is counted on another one.
     The estimate is right within about a third.
     """
-    counts: dict[Author, list[float]] = {role: [0, 0, 0, 0] for role in WRITERS}
-    for size in dict.fromkeys(spec.size for spec in specs):
-        same = [spec for spec in specs if spec.size == size]
-        _rehearse(same[0], counts, len(same))
+    counts = _rehearse_all(specs, config)
+    _refuse_long_requests(counts, config)
+    if config.admission and specs:
+        for (role, _), known in count_admission(_candidates(config, counts), set(), WORDS).items():
+            author = cast(Author, role)
+            for place, number in enumerate((known.pending, known.input, known.output)):
+                counts[author][place] += number
     lines = ["role      model                              calls   input tokens  output tokens  US dollars"]
     calls, total = 0, 0.0
     unpriced: list[str] = []
     too_long: list[str] = []
-    for role, (number, read, output, longest) in counts.items():
+    for role, (number, read, output, _, longest) in counts.items():
         endpoint = config.endpoint(role)
         dollars = endpoint.dollars(read, 0, output)
         cost = "unknown" if dollars is None else f"{dollars:,.2f}"
         lines.append(f"{role:9s} {endpoint.model:32.32s} {number:7,.0f} {read:14,.0f} {output:14,.0f} {cost:>11s}")
         calls, total = calls + int(number), total + (dollars or 0.0)
         unpriced += [endpoint.model] if dollars is None else []
-        if longest > endpoint.context_window:
+        if _DOUBT * longest > endpoint.context_window:
             too_long.append(
-                f"The {role}'s longest request has about {longest:,.0f} tokens with its reply, more than the "
-                f"{endpoint.context_window:,} of {endpoint.model}: generation will stop there. Name an endpoint with a "
-                "larger context_window for it."
+                f"The {role}'s longest request has about {longest:,.0f} tokens with its reply, and models may write "
+                f"longer texts than the offline author: it may not fit into the {endpoint.context_window:,} of "
+                f"{endpoint.model}, and generation would stop there."
             )
     lines.append(
         f"together {calls:,d} calls, {cost_in_words(total, unpriced)} (an estimate: the offline author played "
@@ -210,15 +221,68 @@ def estimate_generation(specs: Sequence[ConversationSpec], config: GenerationCon
     return Quote(calls, total, "\n".join([*lines, *too_long]) if calls else nothing, tuple(unpriced))
 
 
-def _rehearse(spec: ConversationSpec, counts: Mapping[Author, list[float]], times: int) -> None:
+def _rehearse_all(specs: Sequence[ConversationSpec], config: GenerationConfig) -> dict[Author, list[float]]:
+    """Count what every role is asked, as `_Measured` does."""
+    counts: dict[Author, list[float]] = {role: [0, 0, 0, 0, 0] for role in WRITERS if config.endpoint(role)}
+    for size in dict.fromkeys(spec.size for spec in specs):
+        same = [spec for spec in specs if spec.size == size]
+        _rehearse(same[0], counts, len(same), config)
+    return counts
+
+
+def _refuse_long_requests(counts: Mapping[Author, Sequence[float]], config: GenerationConfig) -> None:
+    """Raise `UserError` if a request that no budget bounds does not fit into the window that the models file states."""
+    for role, (_, _, _, read, longest) in counts.items():
+        endpoint = config.endpoint(role)
+        limit = endpoint.max_output_tokens or 0
+        needed = ceil(max(longest, read + limit))
+        if needed > endpoint.context_window:
+            cut = f", {limit:,} of them kept for the reply" if read + limit >= longest else ""
+            raise UserError(
+                f"{role} {endpoint.model}: its context_window is {endpoint.context_window:,}, and its longest request "
+                f"needs about {needed:,} tokens{cut}. Nothing was called; name a model with a larger window for this "
+                "author, or ask for smaller plans (--set bullets_per_subplan=N)"
+                f"{' or shorter replies (max_output_tokens, question_output_tokens)' if cut else ''}."
+            )
+
+
+def _candidates(config: GenerationConfig, counts: Mapping[Author, Sequence[float]]) -> Candidates:
+    """Return the authors that are about to be asked."""
+    if config.folder is None:
+        raise ValueError("the authors' known questions are stored in a folder")
+    longest: dict[str, int] = {role: int(read) for role, (number, _, _, read, _) in counts.items() if number}
+    endpoints: dict[str, Endpoint] = {role: config.endpoint(cast(Author, role)) for role in longest}
+    places = config.folder, config.folder / "calls", config.prompts
+    return Candidates(endpoints, longest, *places, config.calls, config.command)
+
+
+def admit_authors(config: GenerationConfig, specs: Sequence[ConversationSpec]) -> GenerationConfig:
+    """Ask the authors of a confirmed generation their known questions, and print what their replies show.
+
+    Returns:
+        The configuration with the concurrency and time-outs that follow.
+
+    Raises:
+        UserError: An author answers none, or reads less of a request than it is sent.
+    """
+    if not (config.admission and config.models and specs) or config.calls == "replay":
+        return config
+    tuned = admit_endpoints(_candidates(config, _rehearse_all(specs, config)))
+    return replace(config, tuned={cast(Author, role): endpoint for role, endpoint in tuned.items()})
+
+
+def _rehearse(
+    spec: ConversationSpec, counts: Mapping[Author, list[float]], times: int, config: GenerationConfig
+) -> None:
     story, repairs = spec.stood_in().story(), Repairs()
     author = offline_author(story)
     whole = _Measured(author, counts, times)
     story = run(with_biography(whole, story, repairs))
     plans = run(make_plans(whole, story, repairs))
     each = _Measured(author, counts, times * len(plans))
-    questions = run(make_questions(each, story, plans[0], repairs))
-    turns = run(generate_dialogue(each, story, plans[0], questions, [], spec.limits, repairs))
+    questions = run(make_questions(each, story, plans[0], repairs, room=config.room("asker")))
+    room = config.room("speaker", "detector")
+    turns = run(generate_dialogue(each, story, plans[0], questions, [], spec.limits, repairs, room))
     if len(plans) > 1:  # a single plan's questions, counted ten times; pairs of plans give about as many
         story = replace(story, size="1M")
     run(make_probes(each, story, plans[:1], [turns], repairs))
@@ -272,7 +336,8 @@ class GenerationOfRun:
 
     def make(self) -> tuple[int, int]:
         """Write all conversations; return how many needed work, and how many there are."""
-        worked = generate_all(self.specs, self.out, self.config, self._workers)
+        config = admit_authors(self.config, unfinished(self.specs, self.out, self.config))
+        worked = generate_all(self.specs, self.out, config, self._workers)
         return sum(worked.values()), len(worked)
 
     @property
@@ -286,7 +351,7 @@ def generate_all(
     """Write conversations into `out` in the released layout; finished ones are skipped.
 
     Conversations, and the dialogues of a 10M conversation's plans, are distributed over `workers` processes. With
-    models, which are mostly waited for, each process works on many at once. A killed run resumes.
+    models, which are mostly waited for, they are threads of this process, which makes all calls. A killed run resumes.
 
     Returns:
         The folder of each conversation, and whether a stage had to be made.
@@ -298,12 +363,10 @@ def generate_all(
     stories = [spec.story() for spec in specs]  # mistakes show before a folder is made
     for spec in specs:
         spec.begin(out)
-    together = workers if config.models else 0
-    config = replace(config, processes=workers)
     plans = [(folder, index) for folder, story in zip(folders, stories, strict=True) for index in range(story.plans)]
     steps = [step for folder, story in zip(folders, stories, strict=True) for step in steps_of(folder, story)]
     with (
-        process_pool(workers) as pool,
+        _threads() if config.models else process_pool(workers) as pool,
         tqdm(desc="generation", total=len(steps), unit="stage", leave=False, disable=None) as bar,
     ):
 
@@ -314,9 +377,9 @@ def generate_all(
             bar.refresh()
 
         first = [(spec, folder, config) for spec, folder in zip(specs, folders, strict=True)]
-        begun = _all(pool, _make_first_stages, first, together, show)
-        spoken = _all(pool, make_dialogue_of_plan, [(*plan, config) for plan in plans], together, show)
-        probed = _all(pool, make_probe_stage, [(folder, config) for folder in folders], together, show)
+        begun = _all(pool, _make_first_stages, first, show)
+        spoken = _all(pool, make_dialogue_of_plan, [(*plan, config) for plan in plans], show)
+        probed = _all(pool, make_probe_stage, [(folder, config) for folder in folders], show)
     for results, places in ((begun, folders), (probed, folders), (spoken, [folder for folder, _ in plans])):
         for folder, done in zip(places, results, strict=True):
             worked[folder] |= done
@@ -328,24 +391,31 @@ def _make_first_stages(spec: ConversationSpec, folder: Path, config: GenerationC
     return make_question_stage(folder, config) or planned
 
 
-def _all(
-    pool: ProcessPoolExecutor,
-    work: Callable[..., _Value],
-    items: Sequence[tuple[Any, ...]],
-    together: int,
-    show: Callable[[], None],
-) -> list[_Value]:
-    """Return `work(*item)` of every item, in order; the first error is raised at once, which ends the others.
+@contextmanager
+def _threads() -> Iterator[Executor]:
+    """Work on many conversations at once in this process; after an error none makes another call."""
+    pool = ThreadPoolExecutor(_TOGETHER)
+    try:
+        yield pool
+        pool.shutdown()
+    except Exception:
+        with no_new_calls():
+            pool.shutdown(cancel_futures=True)
+        raise
+    except BaseException:  # an interrupt, which waits for pending replies itself
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
 
-    With `together` 0 each item goes to the next free process; else they are dealt out to that many at the beginning.
-    """
-    count = min(together, len(items)) or len(items)
-    futures = [pool.submit(at_once, work, items[first::count]) for first in range(count)]
+
+def _all(
+    pool: Executor, work: Callable[..., _Value], items: Sequence[tuple[Any, ...]], show: Callable[[], None]
+) -> list[_Value]:
+    """Return `work(*item)` of every item, in order; the first error is raised at once."""
+    futures = [pool.submit(work, *item) for item in items]
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, timeout=_REFRESH)
         for future in done:
             future.result()
         show()
-    results = [future.result() for future in futures]
-    return [results[number % count][number // count] for number in range(len(items))]
+    return [future.result() for future in futures]

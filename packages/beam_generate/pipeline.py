@@ -23,7 +23,7 @@ from beam_generate.shapes import Limits, Repairs, Story
 from beamlib.data.conversations import Seed, Size
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, write_json, write_jsonl
-from beamlib.llm.model import Model, ModelError, run
+from beamlib.llm.model import Model, ModelError, Outcome, run
 from beamlib.params import RunParameters
 from beamlib.places import CHAT
 
@@ -116,10 +116,10 @@ def make_question_stage(folder: Path, config: GenerationConfig) -> bool:
     sources = _of_plans(folder, story, storage.PLAN)
 
     def write(model: Model, repairs: Repairs) -> Iterator[Path]:
-        earlier_texts = set[str]()
+        earlier_texts, room = set[str](), config.room("asker")
         for index in range(story.plans):
             plan = storage.read_plan(folder, story, index)
-            questions = _result(make_questions(model, story, plan, repairs, earlier_texts=earlier_texts))
+            questions = _result(make_questions(model, story, plan, repairs, earlier_texts=earlier_texts, room=room))
             yield storage.write_questions(folder, story, plan, questions)
 
     made_by = _made_by("questions", story, storage._settings_of(folder)[1], config)
@@ -134,7 +134,8 @@ def make_dialogue_of_plan(folder: Path, index: int, config: GenerationConfig) ->
         plan = storage.read_plan(folder, story, index)
         questions = storage.read_questions(folder, story, plan)
         summaries = [str(text) for text in read_json(folder / SUMMARIES)[:index]] if index else []
-        turns = _result(generate_dialogue(model, story, plan, questions, summaries, limits, repairs))
+        room = config.room("speaker", "detector")
+        turns = _result(generate_dialogue(model, story, plan, questions, summaries, limits, repairs, room))
         yield storage.write_chat(folder, story, plan, turns)
 
     place, made_by = storage.plan_folder(folder, story, index), _made_by("dialogue", story, limits, config)
@@ -201,13 +202,23 @@ def _of_plans(folder: Path, story: Story, name: str) -> list[str]:
     return [(storage.plan_folder(folder, story, k) / name).relative_to(folder).as_posix() for k in range(story.plans)]
 
 
+_CURES = {
+    Outcome.TRUNCATED: "raise max_output_tokens of that role in the models file, or name another model there, and give "
+    "the same command",
+    Outcome.CONTEXT_LENGTH: "name a model with a larger context_window for that role, and give the same command",
+}
+"""What makes another request of the same command, so that the stored reply is not read again."""
+
+
 def _result(work: Coroutine[Any, Any, _Value]) -> _Value:
     """Run a coroutine; a `ModelError` becomes a `UserError` that says what to do."""
     try:
         return run(work)
     except ModelError as error:
         # A final reply is in the call store: the same command would read it again and stop at the same place.
-        again = "run again" if error.transient else "run again with --calls refresh or with another model"
+        again = _CURES.get(error.outcome, "run again with --calls refresh or with another model")
+        if error.transient:
+            again = "run again"
         raise UserError(f"generation stopped: {error.reason}; what is finished stays on file, {again}.") from None
 
 

@@ -20,6 +20,8 @@ Item = TypeVar("Item")
 CONTEXT = 12_500
 """Tokens of notes in a prompt. If they are more, the earlier sub-plans are cut to the next budget of `TRIMMED` until
 they fit (released settings)."""
+_TEMPLATE = 1_000
+"""Tokens of a prompt's own text and of the topic."""
 TRIMMED: dict[Style, tuple[int, ...]] = {"general": (4_000, 2_000), "coding": (4_000,), "math": (4_000,)}
 ALIKE = 0.7
 """A question that shares more than this part of its words with an earlier one of its sub-plan is dropped (released)."""
@@ -59,18 +61,26 @@ def _groups(subplan: SubPlan, layout: Layout) -> list[_Group]:
 
 
 async def make_questions(
-    model: Model, story: Story, plan: Plan, repairs: Repairs, *, earlier_texts: set[str] | None = None
+    model: Model,
+    story: Story,
+    plan: Plan,
+    repairs: Repairs,
+    *,
+    earlier_texts: set[str] | None = None,
+    room: int | None = None,
 ) -> list[list[MainQuestion]]:
     """Write the main questions of each sub-plan, in order.
 
     Algorithm 2 shows a call the bullets before its group, not the questions, so all calls of a plan run concurrently.
     `earlier_texts` are the texts of earlier plans' questions, which are not repeated; those of this plan are added.
+    `room` bounds the tokens of a request; None is no bound.
 
     Raises:
         UserError: A sub-plan got no question.
         ModelError: A call failed and may succeed later. Calls in flight are awaited first.
     """
-    asker = _Asker(model, story.style, plan, story.layout)
+    context = CONTEXT if room is None else max(0, min(CONTEXT, room - _TEMPLATE))
+    asker = _Asker(model, story.style, plan, story.layout, context)
     groups = [group for subplan in plan.subplans for group in _groups(subplan, story.layout)]
     results = list(zip(groups, await gather(map(asker.ask, groups)), strict=True))
     for _, (_, notes) in results:
@@ -97,6 +107,7 @@ class _Asker:
     style: Style
     plan: Plan
     layout: Layout
+    context: int = CONTEXT
     _earlier: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
 
     async def ask(self, group: _Group) -> tuple[list[MainQuestion], Repairs]:
@@ -133,11 +144,11 @@ class _Asker:
         return _around_instruction(questions, group.bullets) if group.special else questions, notes
 
     def _prompt(self, group: _Group, shown: list[Bullet], count: int, where: str) -> Prompt:
-        room = CONTEXT - sum(map(line_tokens, (*group.bullets, *group.earlier)))
+        room = self.context - sum(map(line_tokens, (*group.bullets, *group.earlier)))
         number = group.subplan.number
 
-        earlier, tokens = self._before(number, CONTEXT)
-        for budget in TRIMMED[self.style]:
+        earlier, tokens = self._before(number, self.context)
+        for budget in (*TRIMMED[self.style], *([max(0, room)] if self.context < CONTEXT else [])):
             if tokens <= room:
                 break
             earlier, tokens = self._before(number, budget)

@@ -15,7 +15,7 @@ from beam_generate.folder import validate, write_ordered
 from beam_generate.replies import read_objects, read_seed
 from beam_generate.seeds import parse_domain, titles
 from beam_generate.shapes import Repairs
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.conversations import Seed
 from beamlib.errors import UserError
 from beamlib.files import read_json
@@ -24,7 +24,7 @@ from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
 from beamlib.llm.retrying import ReadReply, ask
 from beamlib.places import refuse_data
-from beamlib.text import cost_in_words, count_tokens, shell_command
+from beamlib.text import count_tokens, shell_command
 
 _SUFFIX = ".calls.sqlite"
 _TOKENS_PER_TITLE = 150  # with theme and subtopics, about

@@ -13,6 +13,7 @@ from beamlib.commands.options import (
     Json,
     MaxCost,
     Models,
+    NoAdmission,
     Prompts,
     Settings,
     Yes,
@@ -64,6 +65,7 @@ def generate(
     prompts: Prompts = None,
     max_cost: MaxCost = None,
     yes: Yes = False,
+    no_admission: NoAdmission = False,
 ) -> None:
     """Generate episodes with their gold; without --models the sessions are told by rules."""
     from beam_meme.episode_generating import EpisodeOptions, generate_episodes
@@ -82,6 +84,7 @@ def generate(
             calls=calls,
             prompts=prompts,
             yes=yes,
+            admission=not no_admission,
         )
     )
 

@@ -37,10 +37,12 @@ from beam_meme.fillers import (
     verdict_prompts,
 )
 from beam_meme.telling import ASSISTANT, USER, prompts_of, tell_sessions
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.commands.admission import Candidates, admit_endpoints, quote_with_admission
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.errors import UserError
 from beamlib.files import code_hash, sha256, to_json
+from beamlib.llm.admission import admission_calls, learnt_marks
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, Prompt, run
@@ -49,7 +51,7 @@ from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.places import refuse_data
-from beamlib.text import cost_in_words, shell_command
+from beamlib.text import shell_command
 
 _Value = TypeVar("_Value")
 CALLS = "calls"
@@ -69,7 +71,8 @@ class EpisodeOptions:
     Without `models` (a models file, role `speaker`) the sessions are told by rules. A models file with an `auditor` has
     them audited (`beam_meme.auditing`). `fillers` is a folder of sessions;
     without it the offline author writes them. `filler_judge` "model" has the role `detector` look at them after the
-    rules. `calls` and `yes` are as in `beamlib generate`: nothing is called before `yes`.
+    rules. `calls` and `yes` are as in `beamlib generate`: nothing is called before `yes`. With `admission` the models
+    answer known questions first.
     """
 
     out: Path
@@ -82,6 +85,7 @@ class EpisodeOptions:
     calls: Mode | str = "record"
     prompts: Path | None = None
     yes: bool = False
+    admission: bool = False
 
 
 def generate_episodes(order: EpisodeOptions) -> Path:
@@ -108,13 +112,23 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     started = time.monotonic()
     needed = any(GAP_TOKENS[name] for name in pending)
     pools = {domain: pool_of(domain, order.seed, order.fillers) if needed else Checked((), ()) for domain in DOMAINS}
+    candidates = None
     if endpoints and order.calls != "replay":
-        quote = _estimate(order, endpoints, prompts, drawn, pools)
+        asked = _asked(order, endpoints, drawn, pools)
+        quote = _estimate(asked, endpoints, prompts, len(drawn))
+        if order.admission:
+            longest = {
+                role: int(max((_tokens(prompt, prompts) for prompt in own), default=0)) for role, own in asked.items()
+            }
+            candidates = Candidates(
+                endpoints, longest, order.out, order.out / CALLS, prompts, cast(Mode, order.calls), _command(order)
+            )
+            quote = quote_with_admission(quote, candidates)
         order = replace(order, yes=confirm_calls({"": quote}, lambda: _ready(endpoints), order.yes))
-    writer = _Writer(order, endpoints, prompts)
-    print(f"author: {writer.name}")
+    print(f"author: {', '.join(dict.fromkeys(one.model for one in endpoints.values())) or OFFLINE_NAME}")
     record.write()
     with guard_run(order.out, models, calls=order.calls):
+        writer = _Writer(order, admit_endpoints(candidates) if candidates else endpoints, prompts)
         told = writer.tell_all(drawn)
         quality = _quality(drawn, told) if "auditor" in endpoints else {}
         kept = [(plan, one) for plan, one in zip(drawn, told, strict=True) if not one.given_up]
@@ -130,20 +144,26 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     return order.out
 
 
-def _estimate(
+def _asked(
     order: EpisodeOptions,
     endpoints: Mapping[str, Endpoint],
-    prompts: Prompts,
     drawn: Sequence[Drawn],
     pools: Mapping[Domain, Checked],
-) -> Quote:
-    """What models would be asked and cost, in a sentence; what is stored already is counted as well."""
+) -> dict[str, list[Prompt]]:
+    """Return what models would be asked, by role."""
     asked: dict[str, list[Prompt]] = {role: [] for role in endpoints}
     for plan in drawn:
         for role, own in (audit_prompts(plan) if "auditor" in endpoints else {"speaker": prompts_of(plan)}).items():
             asked[role] += own
     if order.filler_judge == "model":
         asked["detector"] += [one for domain in DOMAINS for one in verdict_prompts(pools[domain].free, domain)]
+    return asked
+
+
+def _estimate(
+    asked: Mapping[str, Sequence[Prompt]], endpoints: Mapping[str, Endpoint], prompts: Prompts, episodes: int
+) -> Quote:
+    """Say what models would be asked and cost; what is stored already is counted as well."""
     calls = {role: len(own) for role, own in asked.items()}
     given = {role: sum(_tokens(prompt, prompts) for prompt in own) for role, own in asked.items()}
     replies = {role: sum(AUDIT_PROMPTS.get(prompt.id, _REPLY) for prompt in own) for role, own in asked.items()}
@@ -156,7 +176,7 @@ def _estimate(
     ]
     cost = cost_in_words(dollars, unpriced)
     text = (
-        f"{'; '.join(parts)}; together {cost} for {len(drawn):,d} episodes; replies asked for again come on top, and "
+        f"{'; '.join(parts)}; together {cost} for {episodes:,d} episodes; replies asked for again come on top, and "
         "those that are stored from an earlier run are counted as well though not paid again."
     )
     return Quote(sum(calls.values()), dollars, text, unpriced)
@@ -236,11 +256,6 @@ class _Writer:
     prompts: Prompts
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    @property
-    def name(self) -> str:
-        """The models' names, each once, or the stand-in's."""
-        return ", ".join(dict.fromkeys(one.model for one in self.endpoints.values())) or OFFLINE_NAME
-
     def tell_all(self, drawn: Sequence[Drawn]) -> list[AuditedEpisode]:
         """The sessions of every episode, in order; the first `ModelError` is a `UserError`."""
         # The rules are bound by the processor; with an endpoint one mostly waits.
@@ -278,6 +293,7 @@ class _Writer:
     def _models(self, what: str) -> Iterator[dict[str, Model]]:
         """Open the models of all roles; their calls go through a store of its own for each `what`."""
         mode, order = cast(Mode, self.order.calls), self.order
+        known = admission_calls(order.out)
         with CallStore(order.out / CALLS / f"{what}.sqlite", read_only=mode == "replay", run_id=self.run_id) as store:
             yield {
                 role: RetryingModel(
@@ -289,7 +305,8 @@ class _Writer:
                         conversation=what,
                         command=_command(order),
                         confirmed=order.yes,
-                    )
+                    ),
+                    learnt_marks(known, endpoint),
                 )
                 for role, endpoint in self.endpoints.items()
             }

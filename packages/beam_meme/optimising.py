@@ -28,7 +28,7 @@ from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.runner import plan_scoring, plan_task
 from beamlib.evaluate.task import Unit
 from beamlib.files import parse_json, to_json, write_json, write_text
-from beamlib.llm.client import Route, forwarded_step
+from beamlib.llm.endpoints import Route, forwarded_step
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, attempt_all, run
 from beamlib.llm.prompts import read_overrides
 from beamlib.llm.reply_body import describe_tools

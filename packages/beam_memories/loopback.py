@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hmac
-import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from aiohttp import web
@@ -22,16 +20,13 @@ from numpy.typing import NDArray
 
 from beamlib.errors import UserError
 from beamlib.files import parse_json, to_json
-from beamlib.llm.client import ROUTES, Route, forwarded_step
-from beamlib.llm.model import Model, ModelError, Outcome, Prompt, run
+from beamlib.llm.endpoints import ROUTES, Route, forwarded_step
+from beamlib.llm.model import Model, ModelError, Outcome, Prompt
 from beamlib.llm.thoughts import CleanReply, clean_reply
+from beamlib.llm.token_server import LARGEST_REQUEST, TokenServer
 from beamlib.retrieval.encoder import EMBEDDED_NAME, embedded_encoder
 from beamlib.text import WORDS
 
-LARGEST_REQUEST = 64 << 20
-"""Bytes that the body of a request may have."""
-STRANGER_SECONDS = 15.0
-"""A connection that shows no token is closed after this time, or twice it."""
 _MOST_TEXTS = 2_048  # of one request for vectors, as at OpenAI
 _GRID = 2.0**20  # vectors are rounded, so that the order of a sum cannot move a byte of what rests on them
 _CODES = {Outcome.CONTEXT_LENGTH: "context_length_exceeded", Outcome.FILTERED: "content_filter"}
@@ -45,7 +40,7 @@ class _Refused(Exception):
         self.status, self.code = status, code
 
 
-class Loopback:
+class Loopback(TokenServer[str]):
     """An endpoint: `with Loopback(models, "mem0") as endpoint:` serves at `endpoint.base_url`.
 
     Without a model for `embeddings`, the shipped table serves vectors for free.
@@ -58,18 +53,15 @@ class Loopback:
     """
 
     def __init__(self, models: Mapping[str, Model], arm: str, dimensions: int = 0) -> None:
+        super().__init__()
         self.models, self.arm = models, arm
         self.dimensions = dimensions or embedded_encoder().dim
-        self.token = f"beam-{secrets.token_hex(16)}"
-        self.base_url = ""
+        self.token = self.admit(arm)
         self.fatal: UserError | None = None
         self.passing: ModelError | None = None
         self.failed = 0
         self._under_way, self._since, self._waited = 0, 0.0, 0.0
         self.ended = asyncio.Event()
-        self._runner: web.AppRunner | None = None
-        self._admitted: set[Any] = set()
-        """Connections that have shown the token."""
 
     @property
     def model(self) -> str:
@@ -103,61 +95,24 @@ class Loopback:
         """Name of the embedding model that is served."""
         return self.models["embeddings"].name if "embeddings" in self.models else EMBEDDED_NAME
 
-    def __enter__(self) -> Self:
-        run(self._begin())
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        run(self._end())
+    def routes(self) -> Mapping[tuple[str, str], Callable[[web.Request], Any]]:
+        """Return the routes of OpenAI's interface."""
+        return {("GET", "/v1/models"): self._list, **{("POST", f"/v1/{route}"): self._answer for route in ROUTES}}
 
     async def _begin(self) -> None:
-        app = web.Application(client_max_size=LARGEST_REQUEST)
-        app.router.add_get("/v1/models", self._list)
-        for route in ROUTES:
-            app.router.add_post(f"/v1/{route}", self._answer)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-        self._closing = asyncio.create_task(self._close_strangers())
-
-    async def _end(self) -> None:
-        assert self._runner is not None
-        self._closing.cancel()
-        await self._runner.cleanup()
-
-    async def _close_strangers(self) -> None:
-        """Close connections without a token after `STRANGER_SECONDS`: aiohttp would keep silent ones for ever."""
-        assert self._runner is not None and self._runner.server is not None
-        before: set[Any] = set()
-        while True:
-            await asyncio.sleep(STRANGER_SECONDS)
-            connections = set(self._runner.server.connections)
-            self._admitted &= connections
-            for connection in before & connections - self._admitted:
-                connection.force_close()
-                if connection.transport is not None:
-                    connection.transport.close()
-            before = connections
+        await super()._begin()
+        self.base_url += "/v1"
 
     async def _list(self, request: web.Request) -> web.Response:
-        if not self._known(request):
+        if self.client_of(request) is None:
             return _error(_Refused(401, "invalid_api_key", "This endpoint asks for the token of its run."))
         names = dict.fromkeys((self.model, self.embedding))
         return _json({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
-    def _known(self, request: web.Request) -> bool:
-        shown = request.headers.get("Authorization", "").encode("utf-8", "replace")
-        known = hmac.compare_digest(shown, f"Bearer {self.token}".encode())
-        if known:
-            self._admitted.add(request.protocol)
-        return known
-
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         route: Route = request.path.removeprefix("/v1/")  # type: ignore[assignment]
         try:
-            if not self._known(request):
+            if self.client_of(request) is None:
                 raise _Refused(401, "invalid_api_key", "This endpoint asks for the token of its run.")
             body = await self._body(request)
             text = await (self._passed_on(route, body) if route in self.models else _vectors(body))

@@ -17,7 +17,7 @@ from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.files import sha256, sha256_of_file, to_json
 from beamlib.memory.declared import kind_of
-from beamlib.memory.outside import PROCESS, class_of, program_of
+from beamlib.memory.outside import PROCESS, program_of
 from beamlib.places import ROOT
 
 HOST = Path(__file__).parent / "adapters" / "host.py"
@@ -129,3 +129,13 @@ def _date(anchor: str | None) -> str | None:
         return datetime.strptime(anchor or "", "%B-%d-%Y").date().isoformat()
     except ValueError:
         return None
+
+
+def class_of(target: str) -> tuple[Path, str]:
+    """Return the file and the name of the class of `file.py:Class`; `UserError` if there is no such file."""
+    file, colon, name = target.rpartition(":")
+    if not colon or not file.endswith(".py") or not name.isidentifier():
+        raise UserError(f"own memory: {target!r} is not of the form file.py:Class, for example mine.py:Newest.")
+    if not Path(file).is_file():
+        raise UserError(f"own memory: the file {file} does not exist; give its path, for example ./mine.py:{name}.")
+    return Path(file), name

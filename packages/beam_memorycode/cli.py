@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from beamlib.commands.options import BENCHMARKS, Calls, Json, MaxCost, Models, Prompts, Yes, listed_numbers
+from beamlib.commands.options import BENCHMARKS, Calls, Json, MaxCost, Models, NoAdmission, Prompts, Yes, listed_numbers
 from beamlib.commands.task_group import task_group
 from beamlib.files import to_json
 
@@ -105,6 +105,7 @@ def generate(
     prompts: Prompts = None,
     max_cost: MaxCost = None,
     yes: Yes = False,
+    no_admission: NoAdmission = False,
 ) -> None:
     """Generate dialogues with their rules; without --models the offline stand-in writes what is said."""
     from beam_memorycode.dialogues import SESSION_COUNTS
@@ -123,6 +124,7 @@ def generate(
             calls=calls,
             prompts=prompts,
             yes=yes,
+            admission=not no_admission,
         )
     )
 

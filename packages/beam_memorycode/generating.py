@@ -22,10 +22,12 @@ from beam_memorycode.dialogue_files import DATASET, LoadedDialogue, write_dialog
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Setting
 from beam_memorycode.offline_writer import SESSION_WORDS, WRITER_PROMPT, OfflineWriter, conversation_variables
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
-from beamlib.confirmation import Quote, confirm_calls
+from beamlib.commands.admission import Candidates, admit_endpoints, quote_with_admission
+from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.errors import UserError
 from beamlib.files import code_hash, write_json
+from beamlib.llm.admission import admission_calls, learnt_marks
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME, Completion, Model, ModelError, Outcome, Prompt, run
@@ -34,7 +36,7 @@ from beamlib.llm.retrying import ReadReply, RetryingModel, ask, gather
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.places import RECORD, refuse_data
-from beamlib.text import cost_in_words, shell_command
+from beamlib.text import shell_command
 
 TOPICS, CALLS = "topics.json", "calls"
 _TEMPLATE_CODE = tuple(f"beam_memorycode.{name}" for name in ("bank", "offline_writer", "templates", "words"))
@@ -130,7 +132,7 @@ class GenerateOptions:
     """What is to be generated: `per_count` dialogues (30 in the published set) of each number of sessions in `counts`.
 
     Without `models` (a models file, role `speaker`) the offline writer writes. `calls` and `yes` are as in `beamlib
-    generate`: nothing is called before `yes`.
+    generate`: nothing is called before `yes`. With `admission` the speaker answers known questions first.
     """
 
     out: Path
@@ -142,6 +144,7 @@ class GenerateOptions:
     calls: Mode | str = "record"
     prompts: Path | None = None
     yes: bool = False
+    admission: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +181,21 @@ def generate_dialogues(order: GenerateOptions) -> list[int]:
     requests = list_requests(order)
     record = _record(order, endpoint, prompts)
     pending = [request for request in requests if not record.holds(request.id, _path(order.out, request))]
+    candidates = None
     if endpoint is not None and order.calls != "replay" and pending:
-        quote = estimate_dialogues([_template(order, request).dialogue for request in pending], endpoint, prompts)
+        dialogues = [_template(order, request).dialogue for request in pending]
+        quote = estimate_dialogues(dialogues, endpoint, prompts)
+        if order.admission:
+            candidates = _candidate(order, endpoint, prompts, dialogues)
+            quote = quote_with_admission(quote, candidates)
         order = replace(order, yes=confirm_calls({"": quote}, EndpointModel("speaker", endpoint).check_key, order.yes))
     started = time.monotonic()
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write()
     write_json(order.out / TOPICS, topics_json())
     with guard_run(order.out, models, calls=order.calls):
+        if candidates:
+            endpoint = admit_endpoints(candidates)["speaker"]
         written, failures = _write_all(order, endpoint, prompts, pending, record)
     print(
         f"{order.out / DATASET}: {len(written)} dialogue(s) written, {len(requests) - len(pending)} there before, "
@@ -198,6 +208,23 @@ def generate_dialogues(order: GenerateOptions) -> list[int]:
             "dialogues."
         )
     return written
+
+
+def _candidate(
+    order: GenerateOptions, endpoint: Endpoint, prompts: Prompts, dialogues: Sequence[Dialogue]
+) -> Candidates:
+    """Return the speaker, with the tokens of its longest request."""
+    longest = max(
+        sum(
+            len(message["content"])
+            for message in render(WRITER_PROMPT, conversation_variables(dialogue, place), prompts)
+        )
+        for dialogue in dialogues
+        for place in range(len(dialogue.sessions))
+    )
+    mode: Any = order.calls
+    tokens = {"speaker": int(longest / _CHARACTERS_PER_TOKEN)}
+    return Candidates({"speaker": endpoint}, tokens, order.out, order.out / CALLS, prompts, mode, _command(order))
 
 
 def estimate_dialogues(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Prompts | None = None) -> Quote:
@@ -312,7 +339,8 @@ def _open_speaker(
                 conversation=f"dialogue {dialogue.id}",
                 command=_command(order),
                 confirmed=order.yes,
-            )
+            ),
+            learnt_marks(admission_calls(order.out), endpoint),
         )
 
 

@@ -24,8 +24,7 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.arms import memory_arm as arm_of_memory
 from beamlib.evaluate.records import ANSWERS, Answer
 from beamlib.files import parse_json, to_json
-from beamlib.llm.client import RERANK, forwarded_step
-from beamlib.llm.endpoints import RERANKER
+from beamlib.llm.endpoints import RERANK, RERANKER, forwarded_step
 from beamlib.llm.model import Model, ModelError, ModelRoles, Outcome, Prompt, complete_all, run
 from beamlib.memory.declared import kind_of
 from beamlib.memory.full_context import FullContext

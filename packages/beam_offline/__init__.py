@@ -17,8 +17,9 @@ from beam_offline.meme_verdicts import MEME_VERDICTS
 from beam_offline.notes import episodic_keys, filter_batch, scratchpad_compress, scratchpad_filter, scratchpad_notes
 from beam_offline.reader import CONTEXT_PARTS, answer
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
-from beamlib.llm.prompts import dialogue_tokens, prompt_file, render
+from beamlib.llm.prompts import prompt_file, render
 from beamlib.memory.declared import memories
+from beamlib.memory.full_context import dialogue_tokens
 from beamlib.text import TOKEN_COUNTER, WORDS, count_tokens
 
 Reply = Callable[[Mapping[str, str]], str]

@@ -22,7 +22,7 @@ from beam_generate.read_facts import count_asked
 from beam_offline.lexicon import WORD, lexicon, sum_vectors
 from beam_offline.notes import CODE, HEADER
 from beamlib.llm.model import Prompt
-from beamlib.llm.prompts import dialogue_text
+from beamlib.memory.full_context import dialogue_text
 from beamlib.text import split_sentences
 
 MISSING: Final = "The conversation does not say."

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import jinja2
@@ -26,7 +27,7 @@ from beamlib.errors import UserError
 from beamlib.files import read_text, write_json, write_text
 from beamlib.report.long_frame import ability_label
 from beamlib.report.outcomes import OUTCOMES
-from beamlib.scoring.scores import AVERAGE
+from beamlib.scoring.scores import AVERAGE, score_run, unscored_reasons
 from beamlib.text import money
 
 _HERE = Path(__file__).parent
@@ -144,6 +145,8 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "sizes": sizes,
         "rows": rows,
         "called": called,
+        "without_score": list(_without_score(run, protocol)),
+        "scored": any(own[AVERAGE][0] is not None for by_size in scores.values() for own in by_size.values()),
         "offline": any(arm.offline for arm in run.arms),
         "judged_offline": sorted({arm.series for arm in run.arms if arm.judged_offline and not arm.offline}),
         "judge_error": stated_error(),
@@ -156,6 +159,18 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "chart": chart(sizes, [series["id"] for series in index["series"] if series["main"]], scores),
         "counts": {size: max((s[size][AVERAGE][4] for s in scores.values() if size in s), default=0) for size in sizes},
     }
+
+
+def _without_score(run: RunFolder, protocol: str) -> Iterator[str]:
+    """Yield for every arm without a scored answer how many it has, why none is scored, and an example."""
+    for arm in run.arms:
+        scores = score_run(arm.judgements, protocol)
+        if scores.empty or scores["score"].notna().any() or not (reasons := unscored_reasons(scores)):
+            continue
+        why = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
+        example = shorten(str(scores["unscored"].iloc[0]), 300)
+        sizes = ", ".join(sorted(arm.sizes))
+        yield f"{arm.series}, {sizes}: none of {len(scores):,} answers is scored ({why}). For example: {example}"
 
 
 LOST: Mapping[str, str] = dict(

@@ -13,6 +13,7 @@ from beamlib.evaluate.answering import ingested, recollections
 from beamlib.evaluate.beam_records import recorded_parameters
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.judging import evidence_of, work
+from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, kept_values
 from beamlib.evaluate.records import Answer
 from beamlib.files import to_json
 from beamlib.llm.endpoints import MODELS
@@ -20,7 +21,7 @@ from beamlib.llm.model import ModelError
 from beamlib.memory.declared import kind_of
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import parse_parameters
-from beamlib.run import ELSEWHERE, NOBODY_ELSES, PARAMETERS, Run, kept_values
+from beamlib.run import PARAMETERS, Run
 
 OWN = "its memory is a program of its own, which a page does not run"
 OTHERWISE = "recalled again, its context is not the one on record (other messages, or as many tokens less or more)"

@@ -106,7 +106,8 @@ class StoredArm:
         """How its conversations were read."""
         if self.manifest is None:
             return Treatment()
-        return Treatment(**{name: self.manifest.settings[name] for name in Treatment.__dataclass_fields__})
+        settings = self.manifest.settings
+        return Treatment(**{name: settings[name] for name in Treatment.__dataclass_fields__ if name in settings})
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
 from beamlib.commands.cost_table import read_costs
+from beamlib.commands.latency_table import latency_table
 from beamlib.data.conversations import SIZES
 from beamlib.evaluate.arms import stated
 from beamlib.evaluate.records import left_out_line
@@ -96,6 +97,13 @@ def _titled(part: str) -> str:
     return " · ".join(filter(None, [size.upper(), backbone])) if size.upper() in SIZES else part
 
 
+def _costs(costs: Path) -> Iterator[str]:
+    """Yield the tables of a part's costs, and of what its memories took, as HTML."""
+    yield read_costs(read_json(costs)).to_html()
+    if latency := latency_table(costs.parent):
+        yield latency.to_html()
+
+
 def shown_section(folder: Path, section: _Section) -> dict[str, Any]:
     """Return a section for the template. `late` are figures and tables about the data, shown last."""
     part = section.part
@@ -114,7 +122,7 @@ def shown_section(folder: Path, section: _Section) -> dict[str, Any]:
         "title": section.title,
         "note": section.note,
         "configuration": section.configuration,
-        "costs": Markup(read_costs(read_json(costs)).to_html()) if costs.exists() else "",
+        "costs": Markup("".join(_costs(costs))) if costs.exists() else "",
         "notebooks": [(link(folder, page), page.stem) for page in section.notebooks],
         **shown(late=False),
         "late": shown(late=True),

@@ -435,6 +435,7 @@ def _figure(columns: _Columns, shown: Table, options: AssemblyOptions, folder: P
     caption = (
         f"Figure {figure.number}, this run, all sizes: {figure.run_caption}. Reader: {model_shown(footer.reader)}."
     )
+    caption += f" Questions: {footer.asked}." if footer.asked else ""
     parameters = {"protocol": options.protocol, "seed": options.seed}
     name = columns.name.replace(columns.table, f"figure{figure.number}_{figure.name}")
     return save_figure(figure.draw(frame, footer), name, folder, frame, {"judgements": rests}, parameters, caption)

@@ -21,10 +21,12 @@ from beamlib.commands.options import (
     ClusterName,
     Csv,
     Json,
+    JudgeAnyway,
     Long,
     MemoryTimeout,
     ModelOptions,
     NoAdmission,
+    PerAbility,
     PresetName,
     ProtocolOption,
     Sizes,
@@ -78,6 +80,7 @@ class MainArguments(ModelOptions):
     conversations: Annotated[
         int, typer.Option("--conversations", min=0, help="At most this many per tier; 0 for all.")
     ] = 0
+    per_ability: PerAbility = 0
     protocol: ProtocolOption = "paper"
     authors: Annotated[
         Path | None, typer.Option("--authors", help="Models file whose authors write conversations.")
@@ -104,6 +107,7 @@ class MainArguments(ModelOptions):
         str, typer.Option("--step", help="Only one: check (print the cost), conversations, evaluate, notebooks, page.")
     ] = ""
     no_admission: NoAdmission = False
+    judge_anyway: JudgeAnyway = False
     figures: Annotated[
         str, typer.Option("--figures", help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
     ] = ""
@@ -115,11 +119,12 @@ class MainArguments(ModelOptions):
         suites = {name: given for name in ("memorycode", "meme") if (given := getattr(self, name))}
         settings: dict[str, object] = named_settings(self.settings)
         settings |= {"skip_broken": True} if self.skip_broken else {}
+        settings |= {"per_ability": self.per_ability} if self.per_ability else {}
         settings |= {"memory_timeout": self.memory_timeout} if self.memory_timeout else {}
         return MainJob(
             self.data, listed(self.sizes), self.name, self.conversations, self.protocol, self.memory, suites,
             self.download, self.endpoints, listed(self.backbones), self.calls, self.prompts, self.yes, settings,
-            self.preset or "default", self.authors, not self.no_admission,
+            self.preset or "default", self.authors, not self.no_admission, self.judge_anyway,
         )  # fmt: skip
 
 
@@ -191,6 +196,7 @@ class EstimateArguments(ModelOptions):
     conversations: Annotated[
         int | None, typer.Option("--conversations", min=0, help="At most this many; 0 for all.")
     ] = None
+    per_ability: PerAbility = 0
     preset: PresetName = ""
     skip_broken: SkipBroken = False
     no_admission: NoAdmission = False
@@ -217,6 +223,7 @@ def estimate_cost(given: EstimateArguments) -> None:
             raise UserError(f"--set {parameter}: this parameter has an option of its own; give {option}.")
     values |= {} if given.conversations is None else {"conversations": given.conversations}
     values |= {"skip_broken": True} if given.skip_broken else {}
+    values |= {"per_ability": given.per_ability} if given.per_ability else {}
     values |= {"preset": given.preset} if given.preset else {}
     parameters = load_parameters(given.params, **values)
     default = given.params.parent / MODELS
@@ -288,6 +295,19 @@ def frames(
     opened = beamlib.open_run(run, data or "", memorycode=memorycode or "", meme=meme or "")
     for file in opened.write(out):
         print(f"wrote {file}")
+
+
+@app.command(rich_help_panel=RESULTS)
+def latency(
+    run: Annotated[Path, typer.Argument(help="A run folder, or a part or an arm of one.")], as_json: Json = False
+) -> None:
+    """Print how long memories took to read a conversation and to recall for a question, with calls and cost."""
+    from beamlib.commands.latency_table import latency_table
+
+    table = latency_table(run)
+    if table is None:
+        raise UserError(f"{run}: nothing was timed in it: its answers are older, imported, or came from an archive.")
+    print(to_json(table.records(), indent=2) if as_json else table.to_text())
 
 
 app.command(rich_help_panel=RESULTS)(facts)

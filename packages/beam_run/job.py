@@ -13,7 +13,7 @@ from beam_memories.own_memory import available_memories
 from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run
 from beamlib.commands.costs import Estimate
 from beamlib.commands.estimate import save_estimate
-from beamlib.commands.options import Endpoints, check_run_name
+from beamlib.commands.options import Endpoints, absolute_target, check_run_name, spread_k
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.conversations import SIZES, Size, parse_size
 from beamlib.data.sources import find_conversations
@@ -23,7 +23,7 @@ from beamlib.evaluate.calling import ensure_keys
 from beamlib.llm.endpoints import MODELS, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
-from beamlib.memory.outside import absolute_target, listed_memories, spread_k
+from beamlib.memory.outside import listed_memories
 from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS, in_root, refuse_data
 from beamlib.retrieval import Encoders
@@ -53,6 +53,7 @@ class MainJob:
         backbones: Readers of the models file to run, empty for its first.
         settings: Values of single parameters.
         admission: Whether models answer known questions before anything else is paid for.
+        judge_anyway: Whether a judge may judge that fails its exam then.
     """
 
     data: Path | None
@@ -72,6 +73,7 @@ class MainJob:
     preset: str = "default"
     authors: Path | None = None
     admission: bool = True
+    judge_anyway: bool = False
 
     @property
     def folder(self) -> Path:
@@ -109,7 +111,7 @@ class RunPlan:
     def generation(self) -> GenerationOfRun | None:
         """The conversations that this run writes; None if they exist elsewhere."""
         first = self.runs[0]
-        config = config_of(first, self.authors, first.prompt_files)
+        config = replace(config_of(first, self.authors, first.prompt_files), admission=self.suites[0].admission)
         return GenerationOfRun(self.runs, self.conversations, config) if self.generated else None
 
     def agreed(self, confirmed: bool, models: str = "") -> RunPlan:
@@ -169,11 +171,13 @@ def plan(job: MainJob, place: Path) -> RunPlan:
             models=models,
             settings=job.settings,
             shared={"run": str(job.folder), "conversations": job.conversations, "calls": job.calls},
+            admission=job.admission,
+            judge_anyway=job.judge_anyway,
         )
         for name, folder in folders.items()
     ]
     published = load_parameters(PARAMS / "100k.yaml", run=str(job.folder), protocol=job.protocol)
-    suites = [Suite("beam", runs, job.settings, job.admission), *suites]
+    suites = [Suite("beam", runs, job.settings, job.admission, job.judge_anyway), *suites]
     return RunPlan(suites, conversations, data is None, authors if data is None else None, published)
 
 
@@ -246,10 +250,11 @@ def confirm(planned: RunPlan, place: Path) -> bool:
         return first.confirm_cost
     writing = generation.estimate() if generation else None
     missing, data = generation.stood_in(place) if generation and first.models_file else ({}, Path(first.data))
+    admitted = set[str]()
     estimates = [
         (suite, run, label, _noted(estimated, missing.get(run.size, 0) if planned.authors else 0))
         for suite in planned.suites
-        for run, label, estimated in suite.estimates(str(data) if suite.name == "beam" else "")
+        for run, label, estimated in suite.estimates(str(data) if suite.name == "beam" else "", admitted)
     ]
     shown: dict[str, Priced] = {
         **({"conversations": writing} if writing else {}), **{label: estimated for _, _, label, estimated in estimates},

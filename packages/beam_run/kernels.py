@@ -22,7 +22,6 @@ from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from beamlib.files import read_json
-from beamlib.llm.keys import keep_keys, kept_keys
 from beamlib.processes import can_fork, end_with_parent
 
 _NAME = "beamlib-forked"
@@ -71,10 +70,10 @@ class Provisioner(LocalProvisioner):
         """Start the kernel that the command line `cmd` describes."""
         _running.add(self)
         if not can_fork():
-            return await super().launch_kernel(cmd, **{**kwargs, "env": {**kwargs["env"], **kept_keys()}})
+            return await super().launch_kernel(cmd, **kwargs)
         arguments, folder = cmd[cmd.index(_LAUNCHER) + 1 :], str(kwargs.get("cwd") or Path.cwd())
         context = multiprocessing.get_context("forkserver")
-        given = (arguments, dict(kwargs["env"]), folder, kept_keys())
+        given = (arguments, dict(kwargs["env"]), folder)
         process = context.Process(target=_kernel, args=given, name="kernel")
         process.start()
         started: Any = _Started(process)
@@ -106,13 +105,12 @@ class _Started:
         os.kill(self.pid, number)
 
 
-def _kernel(arguments: Sequence[str], environment: Mapping[str, str], folder: str, keys: Mapping[str, str]) -> None:
+def _kernel(arguments: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
     from ipykernel.kernelapp import IPKernelApp
 
     os.setsid()  # Ctrl-C at a terminal is answered by the main job alone
     os.environ.clear()
     os.environ.update(environment)
-    keep_keys(keys)
     os.chdir(folder)  # multiprocessing cannot start a process in another folder
     threading.Thread(target=end_with_parent, daemon=True).start()
     sys.argv = [_LAUNCHER, *arguments]

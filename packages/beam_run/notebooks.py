@@ -14,7 +14,7 @@ from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.beam_records import Evaluation
 from beamlib.files import make_folder, sha256, to_json
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.params import OF_GENERATION, parameter_cell
 from beamlib.places import ROOT
 from beamlib.report.workspace import Workspace, finished_conversations, of_run, open_workspace, parse_cell
@@ -39,9 +39,16 @@ def begin(values: Mapping[str, Any], notebook: str = "", *experiments: str) -> W
     if not work.run.resolve().is_relative_to(ROOT) and not work.run.resolve().is_relative_to(Path.cwd()):
         print(f"run folder: {work.run.resolve()}")
     work.parameters = _of_trial(work.parameters, notebook)
-    if experiments:
-        work.parameters = _with_conversations(work.parameters)
-        _print_estimate(work, *experiments)
+    if not experiments:
+        return work
+    work.parameters = _with_conversations(work.parameters)
+    if not work.parameters.models_file:
+        print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
+        return work
+    from beamlib.commands.estimate import estimate
+
+    print(estimate(work.parameters, arms_of(work.parameters, experiments), quiet=True).render())
+    work.say_unconfirmed()
     return work
 
 
@@ -73,8 +80,14 @@ def _of_trial(parameters: Run, notebook: str) -> Run:
     trial = run / TRIALS / f"{notebook}-{sha256(to_json(changes))[:8]}"
     changed = ", ".join(f"{name}={parameters.given[name]!r}" for name in changes)
     print(f"a trial, as the run has other values of: {changed}; written to {trial.as_posix()}, the run stays as it is")
-    if parameters.models:
-        _copy_calls(run / "calls", trial / "calls")
+    for store in sorted((run / "calls").glob("*/*.sqlite")) if parameters.models else ():
+        target = make_folder(trial / "calls" / store.parent.name) / store.name
+        if not target.exists():  # no call is paid for twice
+            unfinished = target.with_suffix(".copy")
+            unfinished.unlink(missing_ok=True)
+            with closing(sqlite3.connect(store)) as old, closing(sqlite3.connect(unfinished)) as new:
+                old.backup(new)
+            unfinished.replace(target)
     data = parameters.data
     if not data and parameters.generated.is_dir() and not changes.keys() & {*OF_GENERATION}:
         parameters = of_run(parameters)
@@ -97,18 +110,6 @@ def _with_effect(run: Run) -> dict[str, Any]:
     return values | ({"data": ""} if run.data == run.generated.as_posix() else {})
 
 
-def _copy_calls(stores: Path, target: Path) -> None:
-    """Copy the call stores of a run into those of a trial, unless they are there, so that no call is paid for twice."""
-    for path in sorted(stores.glob("*/*.sqlite")):
-        copy = make_folder(target / path.parent.name) / path.name
-        if not copy.exists():
-            unfinished = copy.with_suffix(".copy")
-            unfinished.unlink(missing_ok=True)
-            with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(unfinished)) as new:
-                old.backup(new)
-            unfinished.replace(copy)
-
-
 def _with_conversations(parameters: Run) -> Run:
     if parameters.data:
         return parameters
@@ -121,13 +122,3 @@ def _with_conversations(parameters: Run) -> Run:
             print(costs.render())
         generation.make()
     return parameters.model_copy(update={"data": parameters.generated.as_posix()})
-
-
-def _print_estimate(work: Workspace, *experiments: str) -> None:
-    if not work.parameters.models_file:
-        print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
-        return
-    from beamlib.commands.estimate import estimate
-
-    print(estimate(work.parameters, arms_of(work.parameters, experiments), quiet=True).render())
-    work.say_unconfirmed()

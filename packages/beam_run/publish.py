@@ -13,29 +13,34 @@ import yaml
 from beam_memories.transformer import HUB_NAME, HUB_OFFLINE
 from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beam_run.verified_calls import Verification, refuse_missing, verify_calls, watch
+from beamlib.data.conversations import REVISION
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import (
+    FOLDER,
     FROM_ARCHIVE,
     RECORDS,
     Manifest,
-    differing_claim,
+    data_revision,
     ensure_finished,
     read_answers,
     read_judgements,
     read_manifest,
     recorded_parameters,
 )
+from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, kept_values
+from beamlib.evaluate.records import ConversationRecord
 from beamlib.evaluate.run import evaluate
 from beamlib.files import make_folder, read_json, sha256_of_file, sync, temporary_folder, to_json, write_text
 from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
+from beamlib.llm.exchange import unverified
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import OFFLINE_NAME, unverified
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import named_memories
 from beamlib.params import parse_parameters
-from beamlib.run import ELSEWHERE, NOBODY_ELSES, PARAMETERS, Run, kept_values
+from beamlib.run import PARAMETERS, Run
 
 
 def publish(run: Path, archive: Path, data: Path | None = None) -> str:
@@ -430,3 +435,27 @@ def _compare(published: Manifest, again: Manifest, folder: Path, replayed: Path)
             raise UserError(f"{records}: it is missing, or not what its manifest vouches for.")
     if differing := differing_claim(published, again):
         raise UserError(f"{folder}/manifest.json: {differing}.")
+
+
+def differing_claim(published: Manifest, again: Manifest) -> str:
+    """The first field of a published manifest that its replay contradicts, with both values; empty if none does.
+
+    Compared is every field that is marked as computed; `calls verify` lists the others.
+    """
+
+    def identity(record: ConversationRecord) -> tuple[object, ...]:
+        # A released conversation may come from a folder or from parquet files.
+        released = record.origin in (FOLDER, REVISION) and set(record.files.values()) == {"released"}
+        return record.variant, record.sha256, record.questions_sha256, released or (record.origin, record.files)
+
+    for name in Manifest.model_fields.keys() - {*unverified(Manifest), "conversations", "data_revision", "claimed"}:
+        stated, replayed = getattr(published, name), getattr(again, name)
+        if stated != replayed:
+            return f"field '{name}' is {stated!r:.200}, and its replay gives {replayed!r:.200}"
+    for key, record in published.conversations.items():
+        here = again.conversations[key]
+        if identity(record) != identity(here):
+            return f"field 'conversations' says of {key} {record!r:.300}, and here it is {here!r:.300}"
+    if published.data_revision != data_revision(published.conversations):
+        return f"field 'data_revision' is {published.data_revision!r:.200}, which its conversations do not say"
+    return ""

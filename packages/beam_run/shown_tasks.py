@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import html
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableSet, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -20,11 +20,11 @@ from IPython.utils.capture import capture_output
 
 from beamlib.commands.costs import Estimate
 from beamlib.commands.estimate import estimate_plan
+from beamlib.commands.options import spread_k
 from beamlib.errors import UserError
 from beamlib.evaluate.task import Task, TaskPlan
 from beamlib.llm.endpoints import EMBEDDING, ModelsFile
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.memory.outside import spread_k
 from beamlib.params import load_parameters
 from beamlib.places import PARAMS, ROOT
 from beamlib.run import Run
@@ -80,13 +80,15 @@ class Suite:
     """A benchmark with its runs: per backbone, of BEAM also per tier. Other notebooks than BEAM's show the first.
 
     `settings` are the parameters that the command line set one by one. With `admission` the models answer known
-    questions first.
+    questions first; `judge_anyway` lets a judge judge that fails its exam. `estimated` has the estimates by label.
     """
 
     name: str
     runs: Sequence[Run]
     settings: Mapping[str, Any]
     admission: bool = False
+    judge_anyway: bool = False
+    estimated: dict[str, Estimate] = field(default_factory=dict, compare=False)
 
     @property
     def title(self) -> str:
@@ -119,21 +121,24 @@ class Suite:
         """What a run is called in estimates and progress."""
         return run.label if self.name == "beam" else " · ".join(filter(None, [self.title, variant, run.backbone]))
 
-    def estimates(self, data: str = "") -> list[tuple[Run, str, Estimate]]:
+    def estimates(self, data: str = "", admitted: MutableSet[str] | None = None) -> list[tuple[Run, str, Estimate]]:
         """Estimate what each run would ask, with its label; nothing is called.
 
         Args:
             data: In the place of the runs' data, where those are not written yet.
+            admitted: Keys of known questions that another suite's estimate counts.
         """
+        admitted = (set() if admitted is None else admitted) if self.admission else None
         estimates, counted = list[tuple[Run, str, Estimate]](), set[tuple[str, str]]()
         for run in self.runs if self.shown.models_file else ():
             here = run.model_copy(update={"data": data}) if data else run
             for variant, plan in study_of(self.name).shown_plans(here).items():
-                estimated = estimate_plan(plan, admission=self.admission, quiet=self.name != "beam")
+                estimated = estimate_plan(plan, admitted=admitted, quiet=self.name != "beam")
                 # What a memory reads does not depend on the backbone and is called once, unless each is to renew it.
                 if (run.size, variant) in counted and run.calls != "refresh":
                     estimated = estimated.without_memory()
                 counted.add((run.size, variant))
+                self.estimated[self.label(run, variant)] = estimated
                 estimates.append((run, self.label(run, variant), estimated))
         return estimates
 
@@ -210,7 +215,7 @@ def recording_command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
         memory=given.own_memory,
         prompts=Path(given.prompts) if given.prompts else None,
         most=given.conversations,
-        settings=settings,
+        settings={name: value for name, value in settings.items() if name in plan.task.used_parameters()},
     )
     return task_recording_command(plan.task, "run", options)
 
@@ -225,6 +230,8 @@ def suite_of_run(
     models: ModelsFile | None,
     settings: Mapping[str, Any],
     shared: Mapping[str, Any],
+    admission: bool = False,
+    judge_anyway: bool = False,
 ) -> Suite:
     """A suite on the data in `folder`, with the parameters of the shortest tier: its size bears on nothing here.
 
@@ -238,4 +245,5 @@ def suite_of_run(
         del common["encoder"]  # the stand-in has no such role
     names = (list(backbones) if asked else []) or [""]
     chosen = [load_parameters(PARAMS / "100k.yaml", **{**common, "backbone": backbone}) for backbone in names]
-    return Suite(name, [Run.of(parameters, models if asked else None) for parameters in chosen], settings)
+    runs = [Run.of(parameters, models if asked else None) for parameters in chosen]
+    return Suite(name, runs, settings, admission, judge_anyway)

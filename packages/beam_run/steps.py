@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 
@@ -25,13 +26,15 @@ from beam_run import (
 from beam_run.executing import Work, execute_all, preflight
 from beam_run.job import MainJob, RunPlan, confirm, plan
 from beam_run.shown_tasks import Suite, recording_command, study_of
-from beamlib.commands.admission import admit
+from beamlib.commands.admission import admit_and_tune
 from beamlib.commands.cost_table import costs_in_words
-from beamlib.commands.estimate import read_estimate, start_estimate
+from beamlib.commands.estimate import start_estimate
 from beamlib.confirmation import console
+from beamlib.data.conversations import slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import configuration_of_run
 from beamlib.evaluate.beam_records import Evaluation
+from beamlib.evaluate.kept_settings import keep_settings, kept_files
 from beamlib.evaluate.run import evaluation_of
 from beamlib.evaluate.runner import run_task
 from beamlib.evaluate.task import refuse_unscored
@@ -42,7 +45,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
-from beamlib.run import PUBLISHED, Run, keep_settings, kept_files
+from beamlib.run import PUBLISHED, Run
 from beamlib.scoring.scores import score_run, unscored_reasons
 from beamlib.text import count
 
@@ -98,6 +101,8 @@ def _to_do(job: MainJob, planned: RunPlan) -> Iterator[str]:
         counted = count(min(available, job.conversations or available), "conversation")
         roles = run.endpoints
         by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
+        asked = slice_in_words(run.chat.per_ability)
+        counted += f", questions: {asked}" if asked else ""
         yield f"{run.label}: {counted}, all memories answer and are judged ({by})"
     yield from (suite.announcement for suite in planned.suites[1:])
     others = ", ".join(suite.title for suite in planned.suites[1:])
@@ -143,9 +148,9 @@ def _evaluate(suite: Suite, run: Run) -> Iterator[str]:
     for variant, asked in study_of(suite.name).shown_plans(run).items():
         label = suite.label(run, variant)
         console.print(f"\n{label}", style="bold")
-        if suite.admission and asked.pending and run.calls != "replay" and (estimated := read_estimate(run)):
-            for line in admit(run, estimated):
-                console.print(f"  {line}")
+        if suite.admission and asked.pending and run.calls != "replay" and (estimated := suite.estimated.get(label)):
+            tuned = admit_and_tune(run, estimated, suite=asked.task.name, judge_anyway=suite.judge_anyway)
+            asked = replace(asked, run=tuned)
         started = time.monotonic()
         run_task(asked, command="" if beam else recording_command(asked, suite.settings))
         asked.task.finish(asked)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore, StoredCall
-from beamlib.llm.model import Basis, basis_of
+from beamlib.llm.exchange import Basis, basis_of
 from beamlib.llm.replay_log import ENDING, Asked, asked_of
 
 ASKED = tuple(name for name, basis in basis_of(StoredCall).items() if basis is Basis.COMPUTED)

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit, markdown, render_claims, select, status_counts
+from beam_claims.engine import BEAM_CLAIMS, ClaimResult, audit, markdown, status_counts
+from beam_claims.terminal import render_claims, select
 from beam_claims.values import STATUSES, Interval, figures, verdict
 from beam_claims.versions import versions_page
 from beamlib.data import published

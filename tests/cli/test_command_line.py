@@ -33,17 +33,9 @@ def example(repo_root: Path) -> Path:
     return repo_root / "beamlib/data/example"
 
 
-@pytest.fixture(scope="module")
-def run(repo_root: Path) -> Path:
-    """The whole main job on one generated conversation."""
-    folder = repo_root / "runs" / f"test-{os.getpid()}"
-    shutil.rmtree(folder, ignore_errors=True)
-    done = beamlib("run-all", "--sizes", "100k", "--conversations", "1", "--name", folder.name)
-    assert done.returncode == 0, done.stderr
-    assert f"Open runs/{folder.name}/index.html" in done.stdout
-    yield folder
-    shutil.rmtree(folder)
-    shutil.rmtree(repo_root / "figures" / folder.name)
+@pytest.fixture
+def run(main_job: Path) -> Path:
+    return main_job
 
 
 def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> None:

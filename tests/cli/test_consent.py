@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from beam_generate.of_run import generate_all
+from beam_generate.of_run import admit_authors, generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
@@ -25,7 +26,7 @@ from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import load_parameters, usual_parameters
 from commands import ENVIRONMENT, Call
-from scripted_server import ScriptedServer
+from scripted_server import ScriptedServer, body_text
 from served_author import ServedAuthor, models_file
 
 EXAMPLE = ROOT / "beamlib/data/example"
@@ -147,15 +148,20 @@ def test_what_is_announced_is_what_is_called(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     author = ServedAuthor(COMMISSION.stood_in().story())
-    with ScriptedServer(author) as server:
+
+    def reply(body: dict[str, Any]) -> Any:
+        known = "password" in body_text(body) or "Count from 1" in body_text(body)
+        return "lantern, harbour, orchard, violin" if known else author(body)
+
+    with ScriptedServer(reply) as server:
         models = models_file(tmp_path / "authors.json", server.base_url)
         job = MainJob(None, ["100k"], NAME, 0, "paper", "", {}, False, Endpoints(), authors=Path(models.name), yes=True)
         planned = plan(job, tmp_path)
         confirmed = confirm(planned, tmp_path)
         assert (confirmed, server.connections) == (True, 0)
         (announced,) = re.findall(r"Everything together: ([0-9,]+) calls", capsys.readouterr().out)
-        config = replace(planned.generation.config, confirmed=confirmed)
-        generate_all(planned.generation.specs, tmp_path / "out", config, 1)
+        config = replace(planned.generation.config, confirmed=confirmed, folder=tmp_path / "out")
+        generate_all(planned.generation.specs, tmp_path / "out", admit_authors(config, planned.generation.specs), 1)
         assert len(server.requests) == int(announced.replace(",", ""))
         assert unfinished(planned.generation.specs, tmp_path / "out", config) == []
         command = config.command

@@ -17,6 +17,8 @@ from beam_run.executing import ROOT
 from commands import Call
 from scripted_server import ScriptedServer
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 EXAMPLE = ROOT / "beamlib/data/example"
 NAME = f"test-keys-{os.getpid()}"
 KEY, VARIABLE = "sk-test-0a1b2c3d4e5f", "BEAM_TEST_KEY"

@@ -235,6 +235,21 @@ def test_broken_rows(tiny_release: Path, column: str, value: Any, sentence: str)
         load(find_conversations(folder / "hub")[0])
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64()])
+def test_ids_that_became_numbers_are_read(tiny_release: Path, kind: pa.DataType) -> None:
+    path = beam_parquet(tiny_release.parent)
+    texts = find_conversations(path.parent)
+    table = pq.read_table(path)
+    numbers = table.column("conversation_id").cast(pa.int64()).cast(kind)
+    pq.write_table(table.set_column(table.column_names.index("conversation_id"), "conversation_id", numbers), path)
+    assert [source.id for source in find_conversations(path.parent)] == [source.id for source in texts]
+    assert load(find_conversations(path.parent)[0]).conversation == load(texts[0]).conversation
+    with pytest.raises(UserError, match="where a number from 1 up belongs"):
+        halves = pa.table({"conversation_id": pa.array([1.5])})
+        pq.write_table(halves, path)
+        find_conversations(path.parent)
+
+
 @pytest.mark.parametrize(
     ("column", "value", "kind"),
     [

@@ -13,12 +13,12 @@ from beamlib.commands.costs import realised
 from beamlib.commands.estimate import estimate
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
-from beamlib.errors import UserError
+from beamlib.errors import SpendingLimit, UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.embedding_model import EMBED
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.spending import SpendingLimit, guard_run, set_spending_limit
+from beamlib.llm.spending import guard_run, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.footer import footer
 from beamlib.run import Run

@@ -32,6 +32,7 @@ from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results
 from beamlib.run import Run
+from fixtures_workers import no_workers
 from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
 from steady_replies import steady_reply
 
@@ -81,14 +82,15 @@ def recorded(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
     root = tmp_path_factory.mktemp("recorded")
     with ScriptedServer(steady_reply) as server:
         models = models_file(server, root / "models.yaml")
-        evaluation = evaluate(parameters(repo_root, root / "run", models), ARMS, quiet=True)
+        with no_workers():
+            evaluation = evaluate(parameters(repo_root, root / "run", models), ARMS, quiet=True)
         assert unscored(evaluation) == []
         assert not server.repeated()
         assert len({request.hash for request in server.requests}) == len(server.requests)
         return root / "run", models, len(server.requests)
 
 
-@pytest.mark.usefixtures("one_worker")
+@pytest.mark.usefixtures("in_this_process")
 def test_evidence_recall_counts_the_contexts_of_questions_that_the_reader_refused(
     recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
 ) -> None:
@@ -111,7 +113,7 @@ def test_evidence_recall_counts_the_contexts_of_questions_that_the_reader_refuse
     ]
 
 
-@pytest.mark.usefixtures("one_worker")
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("window", [300, 0])
 def test_an_endpoint_that_cuts_without_a_word_is_named(window: int, repo_root: Path, tmp_path: Path) -> None:
     def reply(body: dict[str, Any]) -> Answer:
@@ -132,7 +134,7 @@ def test_an_endpoint_that_cuts_without_a_word_is_named(window: int, repo_root: P
         assert warned[0].startswith("The endpoint of scripted counts at most 300 input tokens")
 
 
-@pytest.mark.usefixtures("one_worker")
+@pytest.mark.usefixtures("in_this_process")
 def test_replay_needs_no_server_and_gives_the_same_bytes(
     recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
 ) -> None:
@@ -143,7 +145,7 @@ def test_replay_needs_no_server_and_gives_the_same_bytes(
     assert records(tmp_path / "again") == records(run)
 
 
-@pytest.mark.usefixtures("one_worker")
+@pytest.mark.usefixtures("in_this_process")
 def test_what_replay_lacks_is_named_with_the_command_that_records_it(
     recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
 ) -> None:
@@ -223,7 +225,7 @@ def test_with_every_fault_each_question_is_answered_or_unscored_for_a_named_reas
         assert len(texts) >= 10
 
 
-@pytest.mark.usefixtures("one_worker")
+@pytest.mark.usefixtures("in_this_process")
 def test_a_second_run_asks_only_for_what_failed_in_passing(repo_root: Path, tmp_path: Path) -> None:
     """An endpoint that throttles nearly always: what it never answered is asked again, what it answered is not."""
     tries = count(1)

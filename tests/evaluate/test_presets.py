@@ -103,7 +103,7 @@ def test_a_method_is_the_name_of_a_memory(repo_root: Path, tmp_path: Path) -> No
         Run.of(loaded(repo_root, models=str(models)))
 
 
-@pytest.mark.usefixtures("one_worker")
+@pytest.mark.usefixtures("in_this_process")
 def test_each_method_asks_its_own_server_and_sends_no_limit(repo_root: Path, tmp_path: Path) -> None:
     arms = (NONE, FULL, RAG, LIGHT)
     with ScriptedServer(steady_reply) as short, ScriptedServer(steady_reply) as long:
@@ -132,7 +132,7 @@ def test_each_method_asks_its_own_server_and_sends_no_limit(repo_root: Path, tmp
         assert len(short.requests) + len(long.requests) == calls  # equal requests are one call, whoever they are for
 
 
-@pytest.mark.usefixtures("one_worker")
+@pytest.mark.usefixtures("in_this_process")
 def test_a_limit_is_sent_where_the_parameters_or_the_role_set_one(repo_root: Path, tmp_path: Path) -> None:
     with ScriptedServer(steady_reply) as server:
         models = models_file(tmp_path / "models.yaml", server.base_url, max_output_tokens=77)
@@ -202,7 +202,7 @@ def test_how_conversations_are_written_has_a_configuration_too(repo_root: Path) 
     )
 
 
-@pytest.mark.usefixtures("one_worker")
+@pytest.mark.usefixtures("in_this_process")
 def test_a_footer_says_configuration_and_windows_as_of_the_last_run(repo_root: Path, tmp_path: Path) -> None:
     given = {"data": str(EXAMPLE), "run": str(tmp_path / "run"), "workers": 1}
     values = yaml.safe_load((repo_root / "params/paper.yaml").read_text()) | {"encoder": "embedded", "models": ""}

@@ -111,7 +111,7 @@ def test_prompts_edited_after_planning_are_not_sent(server: ScriptedServer, tmp_
 
 
 def test_what_is_kept_beside_a_run_is_what_it_read(server: ScriptedServer, tmp_path: Path) -> None:
-    from beamlib.run import keep_settings
+    from beamlib.evaluate.kept_settings import keep_settings
 
     models, own = write_models(tmp_path / "models.yaml", server, "model-a"), tmp_path / "own"
     own.mkdir()

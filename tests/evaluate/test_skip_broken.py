@@ -16,12 +16,13 @@ from beamlib.commands.measuring import evidence_rows
 from beamlib.data.checked_json import Unreadable
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import left_out, read_manifest
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate, evaluate_experiment
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure
 from beamlib.report.results import results, score_folders
 from beamlib.report.tables import result_table
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply

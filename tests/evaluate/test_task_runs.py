@@ -255,7 +255,7 @@ def test_a_run_is_estimated_recorded_and_replayed(case: Case, tmp_path: Path, mo
 
 
 @EACH
-@HERE
+@pytest.mark.usefixtures("in_this_process", "short_pauses")
 def test_what_may_pass_is_asked_again_and_nothing_else(case: Case, tmp_path: Path) -> None:
     faults = Faults(throttle=0.8, retry_after=0.01)
     with ScriptedServer(replies(case), faults=faults, seed=1) as server:

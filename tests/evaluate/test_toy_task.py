@@ -21,6 +21,8 @@ from beamlib.files import sha256
 from beamlib.params import load_parameters
 from beamlib.report.table import Table
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 DOORS = {"one": {"red": "4711", "blue": "2304"}, "two": {"green": "9056"}}
 
 

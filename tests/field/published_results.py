@@ -110,6 +110,10 @@ def amb(split: str = "10m", conversation: str = "10M-1") -> dict[str, Any]:
         "run_name": "remembrall",
         "mode": "rag",
         "oracle": False,
+        "total_queries": 20,
+        "accuracy": 0.5,
+        "ingestion_time_ms": 1.5,
+        "description": None,
         "answer_llm": "reader-7",
         "judge_llm": "judge-7",
         "results": [
@@ -122,7 +126,12 @@ def amb(split: str = "10m", conversation: str = "10M-1") -> dict[str, Any]:
                 "gold_answers": ["It was blue."],
                 "correct": True,
                 "score": 0.75 if number else None,
-                "meta": {"question_category": ability},
+                "meta": {"question_category": ability, "ordering_tested": ["rain"]},
+                "retrieve_time_ms": 2.5,
+                "judge_reason": "score=0.750",
+                "raw_response": None if number else {"hits": []},
+                "trajectory": None,
+                "category_axes": {"question_type": [ability]},
             }
             for question, ability, number in asked(conversation)
         ],

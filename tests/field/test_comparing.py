@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from published_results import mem0
 
-from beam_field import comparing, defective, field_answers, field_tables
-from beam_field.comparing import FieldSystem, field_systems, imported_runs
-from beam_field.importing import read_runs, write_runs
+from beam_field import comparing, defective, field_overview, field_tables
+from beam_field.comparing import FieldSystem, field_systems
+from beam_field.importing import imported_runs, read_runs, write_runs
 from beam_field.judging_again import JudgeOptions, judge_again
 from beamlib.data.errata import load_errata
 from beamlib.llm.model import OFFLINE_NAME
@@ -35,7 +35,7 @@ def cognee(systems: list[FieldSystem]) -> FieldSystem:
 
 
 def test_averages_are_reproduced_and_runs_of_a_system_are_not_more_questions(systems: list[FieldSystem]) -> None:
-    frame = comparing.reproduced_averages(systems)
+    frame = field_overview.reproduced_averages(systems)
     assert len(frame) == 6 and frame["reproduced"].all()
     runs = {(entry.name, entry.source.tier): (len(entry.runs), len(entry.scores("as-published"))) for entry in systems}
     assert runs["TrueMemory Pro", "1M"] == (3, 700) and runs["cognee", "10M"] == (5, 20)
@@ -48,7 +48,7 @@ def test_averages_are_reproduced_and_runs_of_a_system_are_not_more_questions(sys
 
 
 def test_what_a_source_lacks_is_named_and_not_filled(systems: list[FieldSystem]) -> None:
-    whole = comparing.field_frame(systems)
+    whole = field_overview.field_frame(systems)
     frame = whole.set_index(["system", "tier", "protocol"]).sort_index()
     assert set(frame.index.get_level_values("protocol")) == {*PROTOCOLS, *REPORTED}
     graded, voted = frame.loc["Mem0 (platform), top 200", "1M"], frame.loc["TrueMemory Pro", "1M"]
@@ -56,7 +56,7 @@ def test_what_a_source_lacks_is_named_and_not_filled(systems: list[FieldSystem])
     assert graded.loc["nugget-mean", "mean"] == pytest.approx(0.6409, abs=1e-4)
     assert voted.loc["nugget-mean", "missing"].count(",") == 9 and np.isnan(voted.loc["nugget-mean", "mean"])
     assert (frame["unscored"] == 0).all()
-    footer = " ".join(field_tables.scores_table(whole).footer)
+    footer = " ".join(field_overview.scores_table(whole).footer)
     assert "Event Ordering: paper, released-code, f1-weighted of counts and nuggets" in footer
 
 
@@ -85,30 +85,30 @@ def test_unknown_facts_are_not_taken_for_equal(systems: list[FieldSystem], facts
     assert len(comparing.comparable_pairs(graded)) == 1
     doubtful = [renamed(entry, entry.name, **facts) for entry in graded]
     assert comparing.comparable_pairs(doubtful) == []
-    assert "Not compared: nobody says" in "\n".join(field_answers.tier_answer(doubtful, "1M"))
+    assert "Not compared: nobody says" in "\n".join(field_overview.tier_answer(doubtful, "1M"))
 
 
 def test_answers_by_tier(systems: list[FieldSystem], cognee: FieldSystem) -> None:
-    text = "\n".join(field_answers.tier_answer(systems, "10M"))
+    text = "\n".join(field_overview.tier_answer(systems, "10M"))
     assert "cognee 0.667 (one conversation)" in text
     assert "cognee against" not in text  # another prompt, so another judge
     assert "Mem0 (platform), top 200 minus Mem0 (platform), top 50, paired: +0.073" in text
-    text = "\n".join(field_answers.tier_answer([*systems, renamed(cognee, "cognee B")], "10M"))
+    text = "\n".join(field_overview.tier_answer([*systems, renamed(cognee, "cognee B")], "10M"))
     assert "cognee against cognee B: one conversation, no test." in text
     both = [cognee, renamed(cognee, "cognee", reader="reader-2")]  # two readers are two rows
     for build in (field_tables.abilities_table, defective.errata_table):
         assert list(build(both).cells["reader"]) == ["gpt-5", "reader-2"]
-    assert "answered by gpt-5 or reader-2" in "\n".join(field_answers.tier_answer(both, "10M"))
+    assert "answered by gpt-5 or reader-2" in "\n".join(field_overview.tier_answer(both, "10M"))
 
 
 def test_gold_in_the_prompt_is_shown_apart(systems: list[FieldSystem]) -> None:
-    for table in field_tables.printed_tables().values():
+    for table in field_overview.printed_tables().values():
         assert table.cells["gold in the answer prompt"].nunique() == 1
     leaked = renamed(systems[0], "x", gold_in_prompt="yes")
-    assert field_tables.split_by_gold_leak([*systems, leaked]) == {"": systems, "_gold_shown": [leaked]}
-    assert "gold in the answer prompt" in field_tables.scores_table(comparing.field_frame([leaked])).title
-    assert "gold in the answer prompt: yes" in "\n".join(field_answers.tier_answer([leaked], leaked.source.tier))
-    effects = field_answers.score_effects(systems)
+    assert field_overview.split_by_gold_leak([*systems, leaked]) == {"": systems, "_gold_shown": [leaked]}
+    assert "gold in the answer prompt" in field_overview.scores_table(field_overview.field_frame([leaked])).title
+    assert "gold in the answer prompt: yes" in "\n".join(field_overview.tier_answer([leaked], leaked.source.tier))
+    effects = field_overview.score_effects(systems)
     by_what = effects.groupby("what")["system"].agg(set)
     shown, hidden = by_what["systems, gold shown"], by_what["systems, gold not shown"]
     assert "past.dev" in shown and not shown & hidden
@@ -116,19 +116,19 @@ def test_gold_in_the_prompt_is_shown_apart(systems: list[FieldSystem]) -> None:
 
 
 def test_the_figure_and_its_sentences_use_the_same_numbers(systems: list[FieldSystem]) -> None:
-    effects = field_answers.score_effects(systems)
+    effects = field_overview.score_effects(systems)
     own = effects[effects["what"] == "protocol"]["value"]
-    line = next(line for line in field_answers.effect_sentences(effects) if line.startswith("Protocol"))
+    line = next(line for line in field_overview.effect_sentences(effects) if line.startswith("Protocol"))
     assert f"{100 * own.min():.1f} to {100 * own.max():.1f}, {100 * (own.max() - own.min()):.1f} points" in line
-    figure = field_answers.effects_figure(effects, "1M")
+    figure = field_overview.effects_figure(effects, "1M")
     assert sum(len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "o") == len(effects)
 
 
 def test_the_picture_has_every_score_and_hollow_marks_where_one_cannot_check(systems: list[FieldSystem]) -> None:
-    frame = field_answers.systems_frame(systems)
-    assert len(frame) == len(systems) + len(comparing.only_printed())
+    frame = field_overview.systems_frame(systems)
+    assert len(frame) == len(systems) + len(field_overview.only_printed())
     assert all(own["value"].is_monotonic_decreasing for _, own in frame.groupby("tier"))
-    figure = field_answers.systems_figure(frame)
+    figure = field_overview.systems_figure(frame)
     marks = [line for axes in figure.axes for line in axes.lines if line.get_marker() != "None"]
     assert len(marks) == len(frame)
     for mark, (_, row) in zip(marks, frame.iterrows(), strict=True):
@@ -157,12 +157,12 @@ def test_an_imported_run_and_a_second_judge_are_shown_beside_the_shipped_ones(tm
     assert [entry.source.judged_by for entry in own] == [own[0].source.judged_by] * 2 + [OFFLINE_NAME] * 2
     assert [entry.name for entry in own] == [own[0].name, own[1].name] * 2  # two budgets of context are two systems
     assert own[0].name != own[1].name
-    assert comparing.reproduced_averages(systems).equals(comparing.reproduced_averages(field_systems()))
+    assert field_overview.reproduced_averages(systems).equals(field_overview.reproduced_averages(field_systems()))
     for build in (field_tables.abilities_table, defective.errata_table, field_tables.pairs_table):
         build(systems)  # two judges of one system are two rows
-    assert len(field_tables.scores_table(comparing.field_frame(systems)).cells) == len(systems)
-    assert "\n".join(field_answers.tier_answer(systems, "1M")).count("Judged by") == 4
-    field_answers.score_effects(systems)
+    assert len(field_overview.scores_table(field_overview.field_frame(systems)).cells) == len(systems)
+    assert "\n".join(field_overview.tier_answer(systems, "1M")).count("Judged by") == 4
+    field_overview.score_effects(systems)
 
 
 def test_scores_on_spoiled_questions_beside_those_that_are_expected(systems: list[FieldSystem]) -> None:

@@ -392,6 +392,20 @@ def test_plain_scores_of_nuggets_and_of_questions_are_read_at_any_depth(
     assert lacking(bare, "as-published") == set() and "score" in bare.imported.kinds
 
 
+def test_scores_of_nuggets_by_text_are_read_and_written_as_texts_refused(tmp_path: Path, table: Path) -> None:
+    (arm,) = imported("records", tmp_path, table, [records(nugget_scores={"a": 1.0, "b": 0.5, "c": 0})])
+    assert score(arm, "nugget-mean", 0) == 0.5
+    with pytest.raises(UserError, match=r"results\[0\].*'nuggets.0.score'.*valid number"):
+        imported("records", tmp_path, table, [records(nugget_scores=["1.0", "0.5", "0"])])
+
+
+def test_a_run_of_amb_that_only_retrieves_has_no_zeros(tmp_path: Path, table: Path) -> None:
+    value = amb()
+    value["results"] = [{**row, "answer": "", "correct": False, "score": None} for row in value["results"]]
+    (arm,) = imported("amb", tmp_path, table, [value])
+    assert arm.unjudged
+
+
 def test_an_answer_beside_another_is_the_reference_and_a_score_of_words_is_none(tmp_path: Path, table: Path) -> None:
     (arm,) = imported("records", tmp_path, table, [records(ai_answer="Green.", ideal_answer=None, nugget_scores=[])])
     assert arm.answers[0].text == "Green." and arm.details[0].reference == "Blue."

@@ -22,6 +22,8 @@ from beamlib.scoring.scores import score_run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 ARM = "imported-mem0-top_200"
 
 

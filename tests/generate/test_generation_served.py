@@ -38,6 +38,7 @@ from beamlib.llm.endpoints import load_models
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.stored_model import Mode
 from beamlib.params import usual_parameters
+from beamlib.text import count_tokens
 from scripted_server import Faults, ScriptedServer, body_text
 from served_author import SPOILS, ServedAuthor, models_file, recognise
 from talking_model import hashes, make_stages
@@ -74,14 +75,61 @@ def one_sentence(error: UserError) -> str:
     return str(error)
 
 
-@pytest.mark.parametrize(("window", "warned"), [(8_192, True), (131_072, False)])
-def test_the_estimate_names_requests_that_no_window_holds(window: int, warned: bool, tmp_path: Path) -> None:
-    models = models_file(tmp_path / "models.json", "http://127.0.0.1:9/v1", context_window=window)
-    text = estimate_generation([COMMISSION], GenerationConfig(models=load_models(models), command="again")).text
-    assert (
-        bool(re.search(r"speaker's longest request has about [\d,]+ tokens with its reply, more than the 8,192", text))
-        == warned
-    )
+@pytest.mark.parametrize(
+    ("window", "limit", "sentence"),
+    [
+        (131_072, 30_000, ""),
+        (32_768, 2_000, ""),  # budgets shrink
+        (16_384, 2_000, "prober scripted: its context_window is 16,384, and its longest request needs about"),
+        (8_192, 30_000, "context_window leaves 0 tokens for a request of the dialogue"),
+        (6_000, 2_000, "context_window leaves 3,600 tokens for a request of the dialogue"),
+        (3_000, 2_500, "its context_window is 3,000, and its longest request needs about"),
+    ],
+)
+def test_requests_that_no_window_holds_are_refused_before_any_is_paid(
+    window: int, limit: int, sentence: str, tmp_path: Path
+) -> None:
+    path = models_file(tmp_path / "models.json", "http://127.0.0.1:9/v1", context_window=window)
+    value = json.loads(path.read_text())
+    for author in value["authors"].values():
+        author["max_output_tokens"] = limit
+    for role in ("speaker", "detector") if "is 3,000" in sentence else ():  # the dialogue's requests fit
+        value["authors"][role]["context_window"] = 65_536
+    path.write_text(json.dumps(value))
+    config = GenerationConfig(models=load_models(path), command="again")
+    if sentence:
+        with pytest.raises(UserError, match=re.escape(sentence)):
+            estimate_generation([COMMISSION], config)
+        return
+    assert estimate_generation([COMMISSION], config).pending > 100
+
+
+def test_the_dialogue_fits_into_the_stated_window(tmp_path: Path) -> None:
+    window, limit, longest = 12_000, 1_000, 0
+    author = ServedAuthor(COMMISSION.story())
+
+    def reply(body: dict[str, Any]) -> Any:
+        nonlocal longest
+        text = body_text(body)
+        name = recognise(text)[0].id
+        if name in ("assistant_answer", "user_reply", "user_followup", "detect_question", "detect_followup"):
+            longest = max(longest, count_tokens(text) + limit)
+        said = author(body)
+        return f"{said} {'and so on, as was said before; ' * 150}" if name == "assistant_answer" else said
+
+    with ScriptedServer(reply) as server:
+        path = models_file(tmp_path / "models.json", server.base_url, context_window=131_072)
+        value = json.loads(path.read_text())
+        for role in ("speaker", "detector"):
+            own = value["authors"].setdefault(role, dict(value["authors"]["planner"]))
+            own |= {"context_window": window, "max_output_tokens": limit}
+        path.write_text(json.dumps(value))
+        config = GenerationConfig(models=load_models(path), confirmed=True)
+        folder = COMMISSION.begin(tmp_path / "out")
+        make_plan_stage(COMMISSION, folder, config)
+        make_question_stage(folder, config)
+        make_dialogue_of_plan(folder, 0, config)
+    assert window / 2 < longest <= window
 
 
 def test_every_prompt_of_generation_can_be_told_from_its_text() -> None:

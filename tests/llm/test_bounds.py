@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.model import MOST_REPLY_BYTES, Completion, ModelError, Outcome, Prompt, attempt_all
+from beamlib.llm.exchange import MOST_REPLY_BYTES
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, attempt_all
 from scripted_server import Answer, ScriptedServer, completion
 
 MIB = 1 << 20

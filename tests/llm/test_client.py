@@ -47,12 +47,10 @@ def prompt(number: int = 0, **fields: Any) -> Prompt:
     return Prompt("answer", {"question": f"What about {number}?", "context": "Ada likes tea."}, **fields)
 
 
-def model(
-    where: ScriptedServer | str, *, max_concurrency: int | None = None, role: str = "reader", **fields: Any
-) -> EndpointModel:
+def model(where: ScriptedServer | str, *, role: str = "reader", **fields: Any) -> EndpointModel:
     address = where if isinstance(where, str) else where.base_url
     settings = {"model": "m", "base_url": address, "context_window": 32_000} | fields
-    return EndpointModel(role, Endpoint(**settings), max_concurrency=max_concurrency)
+    return EndpointModel(role, Endpoint(**settings))
 
 
 def number_of(body: dict[str, Any]) -> str:
@@ -152,7 +150,7 @@ def test_requests_in_flight_are_bounded_over_models_and_start_in_order() -> None
         attempt_all(model(server, concurrency=1), [prompt(number) for number in range(12)])
         assert [number_of(request.body) for request in server.requests] == [str(number) for number in range(12)]
     with ScriptedServer(number_of, latency=0.02) as server:
-        readers = [model(server, max_concurrency=3, model=name) for name in ("a", "b", "c")]
+        readers = [model(server, concurrency=3, model=name) for name in ("a", "b", "c")]
 
         async def everything() -> None:
             await asyncio.gather(*(gather_all(reader, [prompt(n) for n in range(6)]) for reader in readers))

@@ -210,6 +210,16 @@ def test_the_model_that_answers_is_said_once_and_kept(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.count("m-mini") == 1
 
 
+def test_an_endpoint_that_calls_itself_otherwise_in_every_reply_is_said_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = iter(range(99))
+    with ScriptedServer(lambda body: Answer(completion(body, "Tea.") | {"model": f"x-{next(names)}"})) as server:
+        replies = attempt_all(model(server), prompts(9))
+    assert len({reply.answered_by for reply in replies if isinstance(reply, Completion)}) == 9
+    assert capsys.readouterr().err.count("as the model that answers") == 1
+
+
 @given(st.text(max_size=60), st.integers(0, 10**9), st.integers(0, 10**9))
 def test_messages_are_alike_whatever_they_quote_or_count(words: str, first: int, second: int) -> None:
     assert likeness(f"{words} id {first} in 'x{first}'") == likeness(f"{words} id {second} in 'y{second}'")

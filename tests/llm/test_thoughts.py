@@ -76,6 +76,42 @@ FAMILIES = {
     "words alone": "My thought process:\n{t}\n\nMy answer:\n{a}",
     "after a word": "Sure.\n<think>{t}</think>\n{a}",
     "MiniMax, whole": "<think>{t}</think>\n\n{a}[e~[",
+    "HyperCLOVA": "<|im_start|>assistant/think\n{t}<|im_end|>\n<|im_start|>assistant\n{a}<|im_end|>",
+    "a turn of thoughts": (
+        "<|start_header_id|>thinking<|end_header_id|>\n\n{t}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n{a}"
+    ),
+    "K2 Horizon": "<ifm|think_fast>\n{t}\n</ifm|think_fast>\n{a}",
+    "PLaMo": "<|plamo:begin_think:plamo|>{t}<|plamo:end_think:plamo|>{a}<|plamo:tag|>",
+    "Solar Open 2, its opening mark in the prompt": "{t}<|think:end|>{a}",
+    "Hunyuan 3": "<think:6124c78e>{t}</think:6124c78e>{a}",
+    "Kimi K3": (
+        "{t}<|close|>think<|sep|>\n<|open|>response<|sep|>{a}<|close|>response<|sep|><|close|>message<|sep|><|end_of_msg|>"
+    ),
+    "Inkling": (
+        "<|content_thinking|>{t}<|end_message|><|message_model|><|content_text|>{a}<|end_message|>"
+        "<|content_model_end_sampling|>"
+    ),
+    "messages to oneself": " to=self<|message|>{t}<|eom|><|start|>assistant to=user<|message|>{a}<|eot|>",
+    "openPangu": "[unused16]{t}[unused17]{a}[unused10]",
+    "Nemotron": "<think>\n{t}</think>\n\n{a}<SPECIAL_12>",
+    "Keye": "<analysis>It is hard. /think</analysis><think>{t}</think><answer>{a}</answer>",
+    "KAT": "<judge>\n{t}\n</judge>\n\n<think_on>\n<think>\n{t}\n</think>\n\n<answer>\n{a}\n</answer>",
+    "KAT without thoughts": "<judge>\n{t}\n</judge>\n\n<think_off>\n<answer>\n{a}\n</answer>",
+    "Phi-4, nothing thought": "<nothink>{a}",
+    "a tag without content": "<think/>\n{a}",
+    "GRPO": "<start_working_out>{t}<end_working_out><SOLUTION>{a}</SOLUTION>",
+    "a draft": "<draft>{t}</draft>\n<final>{a}</final>",
+    "Poe": "*Thinking...*\n\n> {t}\n> {t}\n\n{a}",
+    "Ollama's terminal": "Thinking...\n{t}\n...done thinking.\n\n{a}",
+    "a container": ":::thinking\n{t}\n:::\n\n{a}",
+    "escaped": "&lt;think&gt;\n{t}\n&lt;/think&gt;\n{a}",
+    "wide brackets": "＜think＞{t}＜/think＞{a}",
+    "a comment": "<!-- thinking: {t} -->\n{a}",
+    "signs": "@@think@@{t}@@/think@@{a}",
+    "lines": "---think---\n{t}\n---/think---\n{a}",
+    "LaTeX": "\\begin{{thinking}}{t}\\end{{thinking}}\n{a}",
+    "headings": "**Thinking**\n\n{t}\n\n**Answer**\n\n{a}",
+    "ReAct": "Thought: {t}\nFinal Answer: {a}",
     "after the header of the turn": "<|im_start|>assistant\n<think>{t}</think>\n{a}<|im_end|>",
 }
 
@@ -197,6 +233,18 @@ WHOLE = [
     "const x = <AnalysisPanel data={y} />;",
     "Array<string> and Map<Thought, Reason> in one line.",
     "<details>\n<summary>The code</summary>\nx\n</details>\nMore.",
+    "<p>It was in May, as you said in a letter.</p>\n<p>And in June.</p>",
+    "<strong>It was in May, as you said.</strong> Then it rained.",
+    "<note><to>Ann and Bob and Carl</to></note>\nis the file.",
+    "<items>\n- tea and rye and oats and salt\n- rye\n</items>\nThat is all.",
+    "<UserCard>Hi there</UserCard> renders it.",
+    "**Thinking** about it, you said May. You wanted to stop thinking, and **then** it rained.",
+    "Thinking of you: a card.\nThe answer was no.",
+    "Use &lt;think&gt; and &lt;/think&gt; for it.",
+    "### Reasoning\nIt was cheap.\n\n### Conclusion\nBuy it.",
+    "Array<string|number>, a <b|c> and think|thought in one line.",
+    "Write to=self, then to=user, as the header says.",
+    "The <nothink> tag and [unused16] are tokens of Phi.",
 ]
 
 
@@ -261,8 +309,13 @@ def test_a_box_around_the_answer_is_opened() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", ["<|channel|>final<|message|>It <|start|> was in May.", "It was<|unheard_of|>in May.", "<|think|>a" * 600]
-)
+    "reply",
+    [
+        "<|channel|>final<|message|>It <|start|> was in May.", "It was<|unheard_of|>in May.", "<|think|>a" * 600,
+        *(f"<{name}>{THOUGHT}</{name}>\nMay." for name in ("mulling", "internal", "Draft_1", "x:work", "pensée")),
+        f"<start_x>{THOUGHT}<end_x>May.",
+    ],
+)  # fmt: skip
 def test_what_cannot_be_told_is_unreadable(reply: str) -> None:
     with pytest.raises(ModelError, match=r"cannot be told|more than 500 marks"):
         clean_reply(reply)

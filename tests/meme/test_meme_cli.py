@@ -34,6 +34,8 @@ from small_episodes import LOADED
 from steady_replies import one_endpoint, steady_reply
 from system_replies import system_reply
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 ADAPTERS = named_memories(outside=True)
 
 NOFILLER = Meme("nofiller")
@@ -87,7 +89,6 @@ def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
         assert len(contexts.snapshots) == (4 if arm in ("md-flat", "wiki", "dependencies") else 0)
 
 
-@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("by", ["--memory", "--memories"])
 def test_a_memory_of_ones_own_has_its_place(by: str, data: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
@@ -129,7 +130,6 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.usefixtures("in_this_process")
 def test_six_systems_stand_in_one_table_and_a_missing_one_is_named(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -166,7 +166,6 @@ def test_six_systems_stand_in_one_table_and_a_missing_one_is_named(
     adapter_identity.cache_clear()
 
 
-@pytest.mark.usefixtures("in_this_process")
 def test_dense_searches_by_the_vectors_of_an_endpoint_and_prices_them(data: Path, tmp_path: Path) -> None:
     with ScriptedServer(steady_reply, embed=near("code reviewer")) as server:
         models = str(one_endpoint(server, tmp_path / "models.yaml", input_price=0.5))
@@ -225,7 +224,6 @@ def test_nothing_is_called_without_a_yes(data: Path, tmp_path: Path, capsys: Any
         assert not server.requests
 
 
-@pytest.mark.usefixtures("in_this_process")
 def test_a_model_judges_once_it_may(data: Path, tmp_path: Path, capsys: Any) -> None:
     def reply(body: dict[str, Any]) -> str:
         text = str(body["messages"][-1]["content"])
@@ -308,7 +306,6 @@ def test_the_command_that_records_says_all_that_was_ordered() -> None:
     )
 
 
-@pytest.mark.usefixtures("in_this_process")
 def test_the_commands_generate_run_score_and_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beamlib.places.ROOT", tmp_path)
     runner = CliRunner()
@@ -329,7 +326,6 @@ def test_the_commands_generate_run_score_and_count(tmp_path: Path, monkeypatch: 
     assert (tmp_path / "runs" / "t" / "meme" / "nofiller" / "bm25" / "run.json").exists()
 
 
-@pytest.mark.usefixtures("in_this_process")
 def test_a_study_varies_k_and_prompts_and_draws_what_is_there(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,7 +360,6 @@ def test_a_study_varies_k_and_prompts_and_draws_what_is_there(
     }  # one variant: no Figure 29
 
 
-@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("memory", ["mem0", "graphiti", "langmem"])
 def test_a_real_system_answers_all_questions_of_an_episode_where_its_forms_are_answered(
     memory: str, data: Path, tmp_path: Path, request: pytest.FixtureRequest

@@ -21,10 +21,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beam_memories import loopback
-from beam_memories.loopback import LARGEST_REQUEST, Loopback
+from beam_memories.loopback import Loopback
 from beamlib.evaluate.calling import open_models
+from beamlib.llm import token_server
 from beamlib.llm.call_store import CallStore
+from beamlib.llm.token_server import LARGEST_REQUEST
 from beamlib.params import load_parameters
 from beamlib.run import Run
 from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
@@ -326,7 +327,7 @@ def test_a_field_of_the_models_file_that_is_refused_is_left_out(tmp_path: Path, 
 def test_connections_without_a_token_are_closed(
     server: ScriptedServer, tmp_path: Path, repo_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loopback, "STRANGER_SECONDS", 0.2)
+    monkeypatch.setattr(token_server, "STRANGER_SECONDS", 0.2)
     with opened(tmp_path, repo_root, endpoint(server)) as served:
         place = urlsplit(served.base_url)
         silent = socket.create_connection((place.hostname, place.port), timeout=20)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from beam_memories.own_memory import OwnMemory, available_memories, check_own_memory
+from beamlib.commands.options import absolute_target
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
@@ -22,7 +23,6 @@ from beamlib.evaluate.run import BEAM, evaluate, evaluate_experiment
 from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError, Outcome
-from beamlib.memory.outside import absolute_target
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS
 from beamlib.report.results import results

@@ -12,17 +12,17 @@ import pytest
 
 from beam_memories.own_memory import OwnMemory, check_own_memory, open_memory
 from beam_memories.programs import batches, identify_memory
+from beamlib.commands.options import absolute_target
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
-from beamlib.errors import UserError
+from beamlib.errors import SpendingLimit, UserError
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.beam_records import Evaluation
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelError
-from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
-from beamlib.memory.outside import absolute_target
+from beamlib.llm.spending import limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import at_once
 from beamlib.run import Run

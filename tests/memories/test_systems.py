@@ -18,6 +18,7 @@ from beam_memories.programs import adapter_identity
 from beam_run.publish import publish, verify
 from beamlib.commands.dry_run import CallTally
 from beamlib.commands.estimate import call_rule, count_adapters
+from beamlib.commands.options import spread_k
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
@@ -25,7 +26,6 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import open_models
 from beamlib.llm.call_store import CallStore, stored_calls
 from beamlib.memory.declared import named_memories
-from beamlib.memory.outside import spread_k
 from beamlib.params import load_parameters
 from beamlib.run import Run
 from scripted_server import ScriptedServer

@@ -24,10 +24,10 @@ from beamlib.evaluate.calling import open_models
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import Prompt, run
-from beamlib.llm.prompts import MESSAGE_TOKENS, OPENING, ChatTurn, dialogue_text, insert_turns, render
+from beamlib.llm.prompts import OPENING, ChatTurn, insert_turns, render
 from beamlib.llm.stored_model import CallStore
 from beamlib.memory.budget import RESERVE_TOKENS
-from beamlib.memory.full_context import FullContext
+from beamlib.memory.full_context import MESSAGE_TOKENS, FullContext, dialogue_text
 from beamlib.memory.protocol import RetrievedContext, chat_turns, passage
 from beamlib.params import load_parameters
 from beamlib.run import Run

@@ -191,6 +191,7 @@ def test_a_dialogue_without_output_is_named_and_not_counted(clone, tmp_path):
     assert found.notes == ("1 of 7 dialogues have no outputs and are not counted in n.",)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_answers_of_the_stand_in_are_called_that(folder, tmp_path, called):
     own = tmp_path.with_name(f"{tmp_path.name}-own")  # never below the data
     run_command(MEMORYCODE, TaskOptions(data=folder, folder=own, arms=("history",), quiet=True))

@@ -14,12 +14,13 @@ from beam_run.shown_tasks import Suite, announce, find_data, suite_of_run
 from beam_run.steps import evaluate_suite
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import BEAM
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.workspace import Workspace
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 

@@ -39,6 +39,8 @@ from beamlib.run import Run
 from scripted_server import ScriptedServer, vectors
 from steady_replies import one_endpoint, steady_reply
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 REFUSED = "Heap class"
 OWN = """from beamlib.memory.protocol import Recollection, passage
 class Newest:
@@ -206,7 +208,6 @@ def test_a_wrong_ranking_leaves_its_queries_unscored(results: Any, repo_root: Pa
     assert all(answer.text == "code" for answer in answers["chain"])
 
 
-@pytest.mark.usefixtures("in_this_process")
 def test_ranks_are_estimated_named_in_the_manifest_and_their_key_is_needed_there_alone(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,245 +1,204 @@
 """A run that is killed, stopped, lied to and cut off its power ends as an undisturbed one does, and pays nothing twice.
 
-Seeded: `NEMESIS_SEED=7 NEMESIS_SECONDS=600 ./run_tests.sh --slow tests/nemesis`. A seed that fails becomes a test.
+Seeded: `./run_tests.sh --slow tests/nemesis --nemesis-seed 7 --nemesis-seconds 600`. A seed that fails becomes a test.
+It stands in the place of `benchmarks/attack.py`, which disturbed runs of earlier versions.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
-import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from nemesis_disk import Disk, build, write_files
+from nemesis_history import History, reply_to
 
-from beam_run.cluster.journal import ENDING, replies
 from scripted_server import Faults, ScriptedServer
-from steady_replies import steady_reply
 
-SECONDS, SEED = float(os.environ.get("NEMESIS_SECONDS", "200")), int(os.environ.get("NEMESIS_SEED", "1"))
 TROUBLE = Faults(delay=0.2, surplus=0.1, drop=0.04, delay_seconds=0.2)
-
-DRIVER = """
-import json, sys
-from pathlib import Path
-from beam_run.cluster import lease, use_cluster
-from beam_run.plugins import register_packages
-from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.run import evaluate
-from beamlib.params import load_parameters
-if __name__ == "__main__":
-    register_packages()
-    lease.PATIENCE = 2.0
-    use_cluster(sys.argv[3])
-    chosen = load_parameters(Path(sys.argv[1]) / "params/100k.yaml", **json.loads(sys.argv[2]))
-    own = [arm for arm in experiments(chosen)["main"] if arm.memory == "own"]
-    evaluate(chosen, [Arm(memory="none"), *own], quiet=True)
-"""
-
-MEMORY = """
-import hashlib, json, os, sys, urllib.request
-
-def say(value): print(json.dumps(value), flush=True)
-
-def once(name):
-    try: os.close(os.open(os.path.join(os.environ["NEMESIS_MARKS"], name), os.O_CREAT | os.O_EXCL))
-    except (OSError, KeyError): return False
-    return True
-
-for line in sys.stdin:
-    asked = json.loads(line)
-    say({"level": "info", "msg": asked["method"], "context": "NONCE of nobody"})
-    if asked["method"] == "hello":
-        api = asked["api"]
-        say({"protocol": 2})
-    elif asked["method"] == "ingest": say({"id": asked["id"]})
-    else:
-        question = asked["question"]
-        nonce = hashlib.sha256(question.encode()).hexdigest()
-        body = json.dumps({"model": api["model"], "messages": [{"role": "user", "content": "Recall: " + question}]})
-        request = urllib.request.Request(api["base_url"] + "/chat/completions", body.encode())
-        request.add_header("Authorization", "Bearer " + api["api_key"])
-        found = json.loads(urllib.request.urlopen(request).read())["choices"][0]["message"]["content"]
-        reply = {"id": asked["id"], "context": "NONCE " + nonce + " " + found}
-        say(reply)
-        if nonce[0] in "012" and once("double" + nonce): say(reply)
-        if nonce[0] in "34" and once("fork" + nonce) and not os.fork(): say({**reply, "id": "another"}), os._exit(0)
-        if nonce[0] in "56" and once("exit" + nonce): os._exit(1)
-"""
+CUTS = 30
+FEW = ("abstention", "event_ordering")
+"""Abilities that a run in a fork has a question of."""
+HERE = Path(__file__).parent
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
 
-def number(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+class Place:
+    """A folder with data for two conversations, a models file, and at `run` one run at a time: its path is recorded."""
 
+    def __init__(self, folder: Path, repo_root: Path, server: ScriptedServer) -> None:
+        self.folder, self.run, self.server = folder, folder / "run", server
+        self.library = build(folder)
+        for copy in (1, 2):
+            shutil.copytree(repo_root / "beamlib/data/example/100K/1", folder / f"data/100K/{copy}")
+            for path in (folder / f"data/100K/{copy}").rglob("*.json"):
+                path.write_text(path.read_text().replace(" the ", f" the{copy} ").replace("?", f" of {copy}?"))
+        shutil.copytree(folder / "data/100K/1", folder / "few/100K/1")
+        questions = folder / "few/100K/1/probing_questions/probing_questions.json"
+        few = {ability: probes[:1] for ability, probes in json.loads(questions.read_text()).items() if ability in FEW}
+        questions.write_text(json.dumps(few))
+        endpoint = {"model": "m", "base_url": server.base_url, "context_window": 131_072, "concurrency": 4}
+        roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint | {"patience": 9.0})
+        (folder / "models.yaml").write_text(yaml.safe_dump({"readers": {"one": roles["judge"]}, **roles}))
 
-def reply_to(body: dict[str, Any]) -> str:
-    """A reply that occurs once: its text names the request."""
-    mark = number(json.dumps(body["messages"]))
-    text = str(body["messages"][-1]["content"])
-    if text.startswith("Recall: "):
-        return f"Recalled {mark}."
-    reply = steady_reply(body)
-    return json.dumps({**json.loads(reply), "reason": mark}) if reply.startswith('{"score"') else f"{reply} {mark}"
+    def command(self, cluster: str) -> list[str]:
+        """The command of a run by two workers, by a cluster, or in forks by one."""
+        parameters = {
+            "data": str(self.folder / ("few" if cluster == "forks" else "data")), "run": str(self.run),
+            "models": str(self.folder / "models.yaml"), "workers": 1 if cluster == "forks" else 2, "confirm_cost": True,
+            "own_memory": f"process:own:{sys.executable} {HERE / 'nemesis_memory.py'}",
+        }  # fmt: skip
+        path = self.folder / "parameters.json"
+        path.write_text(json.dumps(parameters))
+        return [sys.executable, str(HERE / "nemesis_run.py"), str(path), cluster]
+
+    def anew(self, faults: Faults, seed: int = 0) -> History:
+        """Begin another run, and its history, with a server that has these faults."""
+        for name in ("run", "marks", "whole", "left"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        self.run.mkdir()
+        (self.folder / "marks").mkdir()
+        self.server.requests.clear()
+        self.server.faults, self.server.seed = faults, seed
+        return History(self.run, self.server)
+
+    def layer(self, **settings: object) -> dict[str, str]:
+        """The environment in which the disk below the run is the layer's."""
+        (self.folder / "count").unlink(missing_ok=True)
+        (self.folder / "log").unlink(missing_ok=True)
+        names = {"root": self.run, "count": self.folder / "count"} | settings
+        return {f"NEMESIS_{name.upper()}": str(value) for name, value in names.items()}
+
+    def cut_power(self, history: History, disk: Disk, log: list[str], at: int, choice: random.Random) -> None:
+        """Leave what a power cut after `at` changes of the log leaves."""
+        history.events.append(f"power cut at change {at} of {len(log)}")
+        disk.replay(log[:at])
+        write_files(disk.whole(), self.run, self.folder / "whole")
+        write_files(disk.after_power_cut(choice), self.run, self.folder / "left")
+        history.cut_power(self.folder / "whole", self.folder / "left")
+
+    def output(self) -> str:
+        """The end of what runs have printed."""
+        lines = (self.folder / "output.txt").read_text(errors="replace").splitlines()
+        return "\n".join([line for line in lines if "NONCE of nobody" not in line][-30:])
 
 
 class Campaign:
-    """A run from its beginning to its end, with disturbances, and the history that is checked."""
+    """A run with workers or a cluster, from its beginning to its end, with disturbances that chance chooses."""
 
-    usual = 5.0
-    """Seconds that an undisturbed run takes on this machine."""
-
-    def __init__(
-        self,
-        place: Path,
-        root: Path,
-        server: ScriptedServer,
-        library: Path | None,
-        chance: random.Random,
-        cluster: str,
-    ) -> None:
-        self.place, self.run, self.server, self.library, self.chance = place, place / "run", server, library, chance
-        self.history: list[str] = []
-        self.stored: set[str] = set()
-        shutil.rmtree(place, ignore_errors=True)
-        (place / "marks").mkdir(parents=True)
-        self.run.mkdir()
-        (place / "driver.py").write_text(DRIVER)
-        endpoint = {
-            "model": "m",
-            "base_url": server.base_url,
-            "context_window": 131_072,
-            "concurrency": 4,
-            "patience": 9.0,
-        }
-        roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
-        (place / "models.yaml").write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))
-        memory = place.parent / "memory.py"  # one path: it is part of the records
-        memory.write_text(MEMORY)
-        given = {
-            "data": str(place.parent / "data"), "run": str(self.run), "models": str(place / "models.yaml"),
-            "workers": 2, "confirm_cost": True, "own_memory": f"process:own:{sys.executable} {memory}",
-        }  # fmt: skip
-        self.command = [sys.executable, str(place / "driver.py"), str(root), json.dumps(given), cluster]
+    def __init__(self, place: Place, cluster: str, chance: random.Random, usual: float, history: History) -> None:
+        self.place, self.chance, self.usual, self.history = place, chance, usual, history
+        self.command = place.command(cluster)
 
     def begin(self, **environment: str) -> subprocess.Popen[bytes]:
-        marks = {"NEMESIS_MARKS": str(self.place / "marks")} if self.server.faults != Faults() else {}
-        output = (self.place / "output.txt").open("ab")
-        return subprocess.Popen(
-            self.command,
-            env={**os.environ, **marks, **environment},
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+        with (self.place.folder / "output.txt").open("ab") as output:
+            return subprocess.Popen(
+                self.command, env={**os.environ, **environment}, stdout=output, stderr=output, start_new_session=True
+            )
 
     def undisturbed(self) -> None:
-        """Run to the end."""
+        """Run to the end, and check."""
+        self.place.server.faults = Faults()
         with closing_group(self.begin()) as process:
-            assert process.wait(240) == 0, (self.history, (self.place / "output.txt").read_text()[-2_000:])
+            assert process.wait(240) == 0, (self.history.events, self.place.output())
+        self.history.check()
 
     def disturb(self) -> bool:
         """Run with one disturbance; return whether it came to its end all the same."""
-        kind = self.chance.choice(["kill", "kill one", "stop", *(("full", "power", "power") if self.library else ())])
-        seconds = self.chance.uniform(0.2, 1.0) * self.usual
-        self.history.append(f"{kind} after {seconds:.2f} s")
-        log = self.place / "disk.log"
-        environment = {}
-        if self.library and (skew := self.chance.choice([0, 0, 7, 4_000, 90_000_000])):
-            self.history.append(f"clocks {skew} s apart")
-            environment = {"LD_PRELOAD": str(self.library), "NEMESIS_SKEW": str(skew)}
-        log.unlink(missing_ok=True)
-        if self.library and kind in ("full", "power"):
-            environment |= {"LD_PRELOAD": str(self.library), "NEMESIS_ROOT": str(self.run)}
-            if kind == "full":
-                first, most = self.chance.randint(1, 300), self.chance.choice([1, 3, 100_000])
-                self.history.append(f"disk full at write {first} for {most}")
-                environment |= {"NEMESIS_FULL": str(first), "NEMESIS_FULL_FOR": str(most)}
-                environment |= {"NEMESIS_COUNT": str(self.place / "count")}
-                (self.place / "count").unlink(missing_ok=True)
-            else:
-                environment |= {"NEMESIS_LOG": str(log)}
-        before, disk = len(self.server.requests), Disk(self.run) if kind == "power" else None
+        library, chance, run = self.place.library, self.chance, self.place.run
+        kind = chance.choice(["kill", "kill one", "stop", *(("full", "power", "power") if library else ())])
+        seconds = chance.uniform(0.2, 1.0) * self.usual
+        self.history.events.append(f"{kind} after {seconds:.2f} s")
+        environment = {"NEMESIS_MARKS": str(self.place.folder / "marks")}
+        if library:
+            skew = chance.choice([0, 0, 7, 4_000, 90_000_000])
+            self.history.events.append(f"clocks {skew} s apart")
+            environment |= {"LD_PRELOAD": str(library), "NEMESIS_SKEW": str(skew)}
+        if kind == "full":
+            first, most = chance.randint(1, 300), chance.choice([1, 3, 100_000])
+            self.history.events.append(f"disk full at write {first} for {most}")
+            environment |= self.place.layer(full=first, full_for=most)
+        elif kind == "power":
+            environment |= self.place.layer(log=self.place.folder / "log")
+        disk = Disk(run)
         with closing_group(self.begin(**environment)) as process:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(4 * self.usual if kind == "full" else seconds)
             if kind in ("kill one", "stop") and (members := group(process.pid)):
-                victim = self.chance.choice(members)
-                with suppress(ProcessLookupError):
-                    os.kill(victim, signal.SIGKILL if kind == "kill one" else signal.SIGSTOP)
-                    time.sleep(self.chance.uniform(0.2, 1.5))
-                    os.kill(victim, signal.SIGCONT)
+                self.strike(chance.choice(members), signal.SIGKILL if kind == "kill one" else signal.SIGSTOP)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(seconds)
             code = process.poll()
-        if disk is not None:
-            self.cut_power(disk, log.read_text().splitlines() if log.exists() else [])
-        self.check(before)
+        if kind == "power" and (log := self.place.folder / "log").exists():
+            lines = log.read_text().splitlines()
+            self.place.cut_power(self.history, disk, lines, chance.randint(0, len(lines)), chance)
+        self.history.check()
         return code == 0 and kind != "power"
 
-    def cut_power(self, disk: Disk, lines: list[str]) -> None:
-        """Leave what a power cut at a random instant of the log leaves; at most one call a store was being written."""
-        at = self.chance.randint(0, len(lines))
-        self.history.append(f"power cut at change {at} of {len(lines)}")
-        disk.replay(lines[:at])
-        write_files(disk.whole(), self.run, self.place / "whole")
-        write_files(disk.after_power_cut(self.chance), self.run, self.place / "left")
-        seen, left = stored(self.place / "whole"), stored(self.place / "left")
-        for name, texts in seen.items():
-            assert len(texts - left.get(name, set())) <= 1, (self.history, name, len(texts), len(left.get(name, set())))
-        shutil.rmtree(self.run)
-        (self.place / "left").rename(self.run)
-        # What was stored after the instant never was: it may be paid for again.
-        self.stored &= {text for texts in seen.values() for text in texts}
-
-    def check(self, before: int) -> None:
-        """Compare the history with the stores: nothing is lost, nothing that was stored is paid for again."""
-        calls = stored(self.run)
-        now = {text for texts in calls.values() for text in texts}
-        assert self.stored <= now, (self.history, "lost", sorted(self.stored - now)[:3])
-        again = {reply_to(request.body) for request in self.server.requests[before:]} & self.stored
-        assert not again, (self.history, "paid again", sorted(again)[:3])
-        assert len(now) <= len(self.server.requests), self.history
-        for request in self.server.requests[before:]:
-            text = str(request.body["messages"][-1]["content"])
-            if (nonce := re.search(r"NONCE ([0-9a-f]{64})", text)) and (question := tagged(text, "question")):
-                assert hashlib.sha256(question.encode()).hexdigest() == nonce[1], (self.history, "another's context")
-            assert "NONCE of nobody" not in text, self.history
-        self.stored = now
-
-    def records(self) -> dict[str, bytes]:
-        paths = [path for path in sorted(self.run.glob("100k*/*/*")) if path.suffix in (".json", ".jsonl")]
-        return {path.relative_to(self.run).as_posix(): path.read_bytes() for path in paths}
+    def strike(self, victim: int, how: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(victim, how)
+            time.sleep(self.chance.uniform(0.2, 1.5))
+            os.kill(victim, signal.SIGCONT)
 
 
-class closing_group:
+class Forks:
+    """Runs in forks of one process that has the layer's disk, each in a fraction of a second."""
+
+    def __init__(self, process: subprocess.Popen[str], place: Place) -> None:
+        self.process, self.place = process, place
+
+    def __call__(self, **environment: str) -> int:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(environment) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline() or "-1")
+
+    def to_the_end(self, history: History, expected: dict[str, bytes]) -> None:
+        """Run undisturbed, and compare with the records of a run that was never disturbed."""
+        assert self() == 0, (history.events, self.place.output())
+        history.check()
+        assert history.records() == expected, history.events
+
+
+@contextmanager
+def forks(place: Place) -> Iterator[Forks]:
+    if place.library is None:
+        pytest.skip("needs a C compiler")
+    environment = {**os.environ, "LD_PRELOAD": str(place.library)}
+    with (place.folder / "output.txt").open("ab") as output:
+        process = subprocess.Popen(
+            place.command("forks"), env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+    with closing_group(process):
+        assert process.stdout is not None and process.stdout.readline() == "ready\n", place.output()
+        yield Forks(process, place)
+
+
+@contextmanager
+def closing_group(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
     """End all processes of a session at the end of the block, at once."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-
-    def __enter__(self) -> subprocess.Popen[bytes]:
-        return self.process
-
-    def __exit__(self, *_: object) -> None:
+    try:
+        yield process
+    finally:
         for _round in range(3):
-            for member in group(self.process.pid):
+            for member in group(process.pid):
                 with suppress(ProcessLookupError):
                     os.kill(member, signal.SIGKILL)
             time.sleep(0.1)
-        self.process.wait(10)
+        process.wait(10)
 
 
 def group(leader: int) -> list[int]:
@@ -260,76 +219,90 @@ def group(leader: int) -> list[int]:
     return [leader, *found]
 
 
-def tagged(text: str, tag: str) -> str:
-    found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
-    return found[-1] if found else ""
-
-
-def stored(run: Path) -> dict[str, set[str]]:
-    """The replies in each call store and its journals, read from a copy: reading merges what a kill left."""
-    texts: dict[str, set[str]] = {}
-    for path in run.glob("calls/*/*.sqlite"):
-        copy = run.parent / "copy" / path.name
-        shutil.rmtree(copy.parent, ignore_errors=True)
-        copy.parent.mkdir()
-        for part in path.parent.glob(f"{path.name}*"):
-            shutil.copy(part, copy.parent / part.name)
-        with closing(sqlite3.connect(copy)) as connection:
-            rows = connection.execute("SELECT text FROM calls WHERE text IS NOT NULL").fetchall()
-        texts[path.name] = {row[0] for row in rows}
-    for path in run.glob(f"calls/*/*{ENDING}"):
-        held = {call.text for _, call in replies(path) if call.text is not None}
-        texts.setdefault(f"{path.name.partition('.')[0]}.sqlite", set()).update(held)
-    return texts
-
-
-@pytest.fixture(scope="module")
-def place(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("nemesis")
-    for copy in (1, 2):
-        shutil.copytree(repo_root / "beamlib/data/example/100K/1", folder / f"data/100K/{copy}")
-        for path in (folder / f"data/100K/{copy}").rglob("*.json"):
-            path.write_text(path.read_text().replace(" the ", f" the{copy} ").replace("?", f" of {copy}?"))
-    return folder
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer(reply_to, latency=0.02) as one:
-        yield one
+    with ScriptedServer(reply_to, latency=0.02) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def place(repo_root: Path, tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> Place:
+    return Place(tmp_path_factory.mktemp("nemesis"), repo_root, server)
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    return int(request.config.getoption("--nemesis-seed"))
+
+
+@pytest.fixture
+def seconds(request: pytest.FixtureRequest) -> float:
+    return float(request.config.getoption("--nemesis-seconds"))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(int(SECONDS) + 700)
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.timeout(0)
+@linux
 @pytest.mark.parametrize("cluster", ["", "local:2"], ids=["workers", "cluster"])
-def test_disturbed_runs_end_as_an_undisturbed_one(
-    cluster: str, place: Path, repo_root: Path, server: ScriptedServer
-) -> None:
-    until, chance, library = time.monotonic() + SECONDS, random.Random(SEED), build(place)
-    server.requests.clear()
-    server.faults = Faults()
-    reference = Campaign(place / "campaign", repo_root, server, None, chance, cluster)
-    began = time.monotonic()
+def test_disturbed_runs_end_as_an_undisturbed_one(cluster: str, place: Place, seed: int, seconds: float) -> None:
+    if cluster:
+        pytest.importorskip("distributed", reason="dask.distributed is not installed (the extra 'cluster')")
+    chance, began = random.Random(seed), time.monotonic()
+    reference = Campaign(place, cluster, chance, 0.0, place.anew(Faults()))
     reference.undisturbed()
-    Campaign.usual = time.monotonic() - began
-    reference.check(0)
-    expected = reference.records()
+    usual, expected = time.monotonic() - began, reference.history.records()
     assert len(expected) == 6 and b'"unscored": null' in b"".join(expected.values())
-    rounds = 0
-    while time.monotonic() < until:
-        server.requests.clear()
-        server.faults, server.seed = TROUBLE, chance.randint(0, 2**30)
-        campaign = Campaign(place / "campaign", repo_root, server, library, chance, cluster)
+    disturbances = 0
+    while not disturbances or time.monotonic() < began + seconds:
+        history = place.anew(TROUBLE, chance.randint(0, 2**30))
+        campaign = Campaign(place, cluster, chance, usual, history)
         ended = False
-        while not ended and len(campaign.history) < 12 and time.monotonic() < until:
-            ended, rounds = campaign.disturb(), rounds + 1
-        before, server.faults = len(server.requests), Faults()
+        while not ended and len(history.events) < 30 and (not disturbances or time.monotonic() < began + seconds):
+            ended, disturbances = campaign.disturb(), disturbances + 1
         campaign.undisturbed()
-        campaign.check(before)
-        assert campaign.records() == expected, (SEED, campaign.history)
-    print(f"nemesis: seed {SEED}, {cluster or 'workers'}, {rounds} disturbances")
-    assert rounds
+        assert history.records() == expected, (seed, history.events)
+    print(f"nemesis: seed {seed}, {cluster or 'workers'}, {disturbances} disturbances")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@linux
+def test_a_disk_that_is_full_at_each_write_in_turn(place: Place, seed: int) -> None:
+    """Each write of a run fails, or it and all that follow: the run says so or goes on, and a later one ends well."""
+    with forks(place) as run:
+        history = place.anew(Faults())
+        assert run(**place.layer(full=10**9)) == 0, place.output()
+        history.check()
+        expected, count = history.records(), (place.folder / "count").stat().st_size
+        assert len(expected) == 3
+        for first in range(1, count + 1):
+            writes = (1, 10**9)[(first + seed) % 2]
+            history = place.anew(Faults())
+            history.events.append(f"disk full at write {first} of {count} for {writes}")
+            code = run(**place.layer(full=first, full_for=writes))
+            assert code in (0, 2), (history.events, code, place.output())
+            history.check()
+            run.to_the_end(history, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@linux
+def test_a_power_cut_at_thirty_instants_of_a_run(place: Place, seed: int) -> None:
+    """What was not synced is gone; what is left is read, is not paid for again, and a later run ends well."""
+    chance = random.Random(seed)
+    with forks(place) as run:
+        history = place.anew(Faults())
+        assert run() == 0, place.output()
+        expected = history.records()
+        assert len(expected) == 3
+        for _cut in range(CUTS):
+            history, disk = place.anew(Faults()), Disk(place.run)
+            assert run(**place.layer(log=place.folder / "log")) == 0, place.output()
+            log = (place.folder / "log").read_text().splitlines()
+            place.cut_power(history, disk, log, chance.randint(0, len(log)), chance)
+            history.check()
+            run.to_the_end(history, expected)
 
 
 def test_a_power_cut_keeps_what_was_synced_and_no_more(tmp_path: Path) -> None:

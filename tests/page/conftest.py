@@ -11,11 +11,13 @@ import pytest
 from beam_page.building import write_page
 from beam_page.run_folder import read_run
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from browser_driver import BROWSERS, Browser, find_browser, open_browser
-from fixtures_release import write_release
+from fixtures_shared import shared_folder
+from fixtures_workers import no_workers
 from page_views import Look
 
 ARMS = (
@@ -36,23 +38,21 @@ def parameters_for(root: Path, data: Path, run: Path, **changes: Any) -> RunPara
 def run_on(root: Path, data: Path, run: Path, arms: Sequence[Arm] = ARMS, **changes: Any) -> Path:
     """A run of `arms` by the stand-in on the conversations in `data`."""
     parameters = parameters_for(root, data, run, **changes)
-    evaluate(parameters, arms, quiet=True)
+    with no_workers():
+        evaluate(parameters, arms, quiet=True)
     keep_settings(Run.of(parameters))
     return run
 
 
 @pytest.fixture(scope="session")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two invented conversations in the released layout."""
-    return write_release(tmp_path_factory.mktemp("data") / "release")
-
-
-@pytest.fixture(scope="session")
 def page_run(repo_root: Path, release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on them, with its page."""
-    run = run_on(repo_root, release, tmp_path_factory.mktemp("pages") / "run")
-    write_page(read_run(run, release))
-    return run
+    """A run on the two conversations of `release`, with its page; every test reads it."""
+
+    def build(folder: Path) -> None:
+        run_on(repo_root, release, folder)
+        write_page(read_run(folder, release))
+
+    return shared_folder(tmp_path_factory, "page_run", build)
 
 
 @pytest.fixture(scope="session")

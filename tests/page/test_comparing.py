@@ -55,7 +55,7 @@ def test_differences_are_those_of_the_paired_test(page_run: Path, other: Path, p
 
 def test_the_command_prints_and_saves_the_table(page_run: Path, other: Path, tmp_path: Path, called: Any) -> None:
     shown = called("compare", page_run, other, "--out", tmp_path)
-    assert "run minus other, on the same questions" in shown.stdout and "95 % interval" in shown.stdout
+    assert "page_run minus other, on the same questions" in shown.stdout and "95 % interval" in shown.stdout
     assert {path.name for path in tmp_path.iterdir()} == {f"differences.{kind}" for kind in ("csv", "md", "html")}
     rows = json.loads(called("compare", page_run, other, "--json").stdout)
     assert rows == compare_runs(page_run, other).records()

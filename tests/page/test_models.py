@@ -14,12 +14,13 @@ from beam_page.building import render_page, write_page
 from beam_page.run_folder import read_run
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from conftest import ARMS, parameters_for
 from page_views import Look, each, go, text_of
-from scripted_server import Answer, ScriptedServer, error_body
-from steady_replies import steady_reply
+from scripted_server import Answer, ScriptedServer, completion, error_body
+from steady_replies import one_endpoint, steady_reply
 
 REFUSED, ANSWERED = "100K-1-q06", "100K-1-q07"
 
@@ -108,3 +109,25 @@ def test_a_call_that_is_gone_leaves_the_context_out_with_the_reason(
     browser.evaluate("document.querySelector('.context').parentElement.open = true")
     browser.wait("document.querySelectorAll('.context p').length > 1")
     assert "--calls record" in text_of(browser, ".context")
+
+
+@pytest.mark.usefixtures("one_worker")
+def test_a_page_of_unscored_answers_opens_with_the_reasons(repo_root: Path, release: Path, tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> str | Answer:
+        text = str(body["messages"][-1]["content"])
+        if "<context>" in text:
+            return Answer(completion(body, "", "content_filter"))
+        return steady_reply(body)
+
+    with ScriptedServer(reply) as server:
+        models = one_endpoint(server, tmp_path / "models.yaml")
+        changes = {"models": str(models), "confirm_cost": True, "conversations": 1}
+        run = Run.of(parameters_for(repo_root, release, tmp_path / "run", **changes))
+        evaluate(run, ARMS[2:3], quiet=True)
+    keep_settings(run)
+    figure = tmp_path / "run" / "figures"
+    figure.mkdir()
+    page = write_page(read_run(tmp_path / "run", release)).read_text()
+    glance = page[page.index('id="glance"') :]
+    reason = glance.index("none of 20 answers is scored (20 content filter). For example:")
+    assert reason < glance.index("<table") and "<figure" not in glance[:reason]

@@ -20,14 +20,17 @@ from beam_run.executing import execute_all
 from beam_run.publish import publish
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import sha256_of_file
 from beamlib.params import load_parameters
 from beamlib.places import RECORD, refuse_data
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from commands import Call, beamlib
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
+
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "beamlib/data/example"
 State = dict[str, tuple[int, str]]
@@ -139,6 +142,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: [p.run, p.data / "new"], 2, REFUSED),
         (lambda p: [p.run, p.archive.parent / "frames"], 0, "parquet"),
     ],
+    "latency": [(lambda p: [p.run], 0, "recalling"), (lambda p: [p.data], 2, "no manifest")],
     "reproduce": [(lambda p: [p.run], 0, "contexts of light-hybrid-k5")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
     "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
@@ -271,7 +275,7 @@ def test_no_command_writes_below_the_data(
     repo_root: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    if command in ("score", "tables", "frames", "reproduce"):
+    if command in ("score", "tables", "frames", "latency", "reproduce"):
         request.getfixturevalue("answered")
     for arguments, code, said in TRIED[command]:
         monkeypatch.chdir(repo_root)

@@ -33,11 +33,16 @@ CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 COMMAND = re.compile(
     r"(?:^|[\s(`/])(beamlib|run_all\.sh|run_tests\.sh|(?:benchmarks|scripts)/\w+\.(?:py|sh))((?: [^\s`|;&#)]+)+)"
 )
+CONFTESTS = sorted((ROOT / "tests").rglob("conftest.py"))
 COMMANDS: Any = typer.main.get_command(app)
 
 
 def codes(text: str) -> str:
-    """The code of a document, one piece a line, lines that end in a backslash joined."""
+    """The code of a document, one piece a line, lines that end in a backslash joined.
+
+    A diff with the commands that try it is left out: tests/project/test_contributing.py runs these.
+    """
+    text = re.sub(r"```diff\n.*?```\n\n```bash\n.*?```", "", text, flags=re.DOTALL)
     return "\n".join(CODE.findall(text)).replace("\\\n", " ")
 
 
@@ -74,7 +79,8 @@ def unknown_options(document: Path) -> Iterator[str]:
             known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
             known |= {"--help"}
         else:
-            script = (ROOT / program).read_text("utf-8") if (ROOT / program).exists() else ""
+            sources = [ROOT / program, *(CONFTESTS if program == "run_tests.sh" else ())]
+            script = "".join(path.read_text("utf-8") for path in sources if path.exists())
             known = {f"--{name.replace('_', '-')}" for name in re.findall(r"(?:--|\b)([a-z][a-z_-]*)", script)}
         options = [word.partition("=")[0].rstrip(".,:") for word in words if re.match("--[a-z]", word)]
         yield from (f"{program} {option}" for option in options if option not in known)
@@ -86,7 +92,7 @@ def all_options() -> set[str]:
     for command in groups:
         known.update(option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts))
         groups.extend(getattr(command, "commands", {}).values())
-    scripts = [*ROOT.glob("benchmarks/*.py"), *ROOT.glob("scripts/*.*"), ROOT / "tests/conftest.py"]
+    scripts = [*ROOT.glob("benchmarks/*.py"), *ROOT.glob("scripts/*.*"), *CONFTESTS]
     words = {word for script in scripts for word in re.findall(r"\b[a-z][a-z_-]+", script.read_text("utf-8", "ignore"))}
     return known | {f"--{word.replace('_', '-')}" for word in words}
 

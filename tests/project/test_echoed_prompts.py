@@ -125,6 +125,19 @@ def forms(prompt_id: str) -> Iterator[str]:
                 yield f"Sure! Here it is:\n{found.text}\nI hope this helps."
 
 
+def altered_forms(prompt_id: str) -> Iterator[str]:
+    """Yield forms with literals in place of their alternatives, their stand-ins cut, shortened or in other signs."""
+    for form in forms(prompt_id):
+        if not (form.startswith("{") and form.endswith("}") and ': "' in form):
+            continue  # without a text that stands for something, literals in place make a reply
+        literal = re.sub(r": ([\w.]+)(?: or [\w.]+)+", r": \1", form)
+        yield from (literal, form + form, f"{form}\n{literal}", literal.replace('."', '"').upper())
+        for text in re.findall(r'"((?:[\w\',-]+ ){3,}[\w.]+)"', literal):
+            words = text.split()
+            for other in (words[:2], words[2:], [*words[:2], *words[3:]], [*words[:-2], "so"]):
+                yield literal.replace(text, " ".join(other))
+
+
 def parts(prompt_id: str) -> Iterator[str]:
     """Yield the rendered prompt, its own texts, and their paragraphs and lines that are more than a word or two."""
     prompt = Prompt(prompt_id, dict.fromkeys(prompt_file(prompt_id).variables, "12"))
@@ -140,7 +153,7 @@ def test_every_prompt_has_a_reader() -> None:
 
 @pytest.mark.parametrize("prompt_id", prompt_ids())
 def test_a_prompt_that_is_repeated_in_whole_or_in_part_is_no_reply(prompt_id: str) -> None:
-    for echo in [*parts(prompt_id), *forms(prompt_id)]:
+    for echo in [*parts(prompt_id), *forms(prompt_id), *altered_forms(prompt_id)]:
         assert not used(prompt_id, echo), echo
 
 
@@ -173,6 +186,22 @@ def test_a_prompt_that_is_repeated_in_whole_or_in_part_is_no_reply(prompt_id: st
         '{"score": 0.0, "reason": "In detail, whether the criterion was met"}',
         '{"score": 0.0, "reason": "In detail: whether the criterion was met and why that earns this score."}',
         "{'score': 0.5, 'reason': 'in detail, whether the criterion was met and why that earns this score'}",
+        '{"score": 1.0, "reason": "in detail whether the criterion was met, and why this earns the score"}',
+        '{"score": 1.0, "reason": "in detail"}',
+        '{"score": 1.0, "reason": "<your reason>"}',
+        '{"score": 1.0, "reason": "[explanation]"}',
+        '{"score": 1.0, "reason": "..."}',
+        '{"score": 1.0, "reason": "reason"}',
+        '{"score": "1/1", "reason": "met"}',
+        '{"score": "100%", "reason": "met"}',
+        '{"score": 100%, "reason": "met"}',
+        '{"score": "fully met", "reason": "met"}',
+        '{"score": "1.0 or 0.5", "reason": "met"}',
+        '{"score": true, "reason": "met"}',
+        '{"score": 0.75, "reason": "met"}',
+        '{"score": ½, "reason": "met"}',
+        '{"score": 1.0, "score": 0.5, "reason": "met"}',
+        '{"score": 1.0, "reason": "met"}\n{"score": 0.5, "reason": "in part"}',
         '{"score": 1.0 or 0.5 or 0.0, "reason": "in detail"}\n{"score": 1.0, "reason": "met"}',
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 NAMED = {
     "jupyterlab",
@@ -63,6 +64,43 @@ def test_the_default_install_has_no_torch_and_vllm_is_no_extra(project: dict[str
     assert {"models", "dev"} <= set(project["project"]["optional-dependencies"])
 
 
+@pytest.mark.parametrize("python", ["3.11.9", "3.12.9", "3.13.9", "3.14.1"])
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_the_lock_has_one_version_of_everything_within_the_bounds(
+    repo_root: Path,
+    project: dict[str, dict],
+    python: str,
+    system: str,  # type: ignore[type-arg]
+) -> None:
+    """Made by scripts/lock.sh, which is to be run where this fails."""
+    there = {"python_version": python.rpartition(".")[0], "python_full_version": python, "sys_platform": system}
+    locked: dict[str, str] = {}
+    for line in (repo_root / "requirements.lock").read_text("utf-8").splitlines():
+        if line and not line.lstrip().startswith("#"):
+            entry = Requirement(line)
+            if entry.marker is None or entry.marker.evaluate(there):
+                name, (pin,) = canonicalize_name(entry.name), entry.specifier
+                assert pin.operator == "==" and name not in locked, line
+                locked[name] = pin.version
+    own = project["project"]
+    wanted = [
+        Requirement(line)
+        for line in (
+            *own["dependencies"],
+            *(line for extra in ("dev", "models") for line in own["optional-dependencies"][extra]),
+        )
+    ]
+    assert len(wanted) > 40
+    for entry in wanted:
+        assert entry.specifier.contains(locked[canonicalize_name(entry.name)]), entry
+
+
+def test_scripts_and_container_install_by_the_lock(repo_root: Path) -> None:
+    script = (repo_root / "scripts/venv.sh").read_text()
+    assert "--constraint requirements.lock" in script and "cat pyproject.toml requirements.lock" in script
+    assert "source scripts/venv.sh; ensure_venv" in (repo_root / "Containerfile").read_text()
+
+
 def test_binder_installs_what_run_all_does(repo_root: Path, project: dict[str, dict]) -> None:  # type: ignore[type-arg]
     lines = (repo_root / ".binder/requirements.txt").read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["--editable ."]  # without an extra
@@ -70,7 +108,7 @@ def test_binder_installs_what_run_all_does(repo_root: Path, project: dict[str, d
     assert SpecifierSet(project["project"]["requires-python"]).contains(f"{python}.0")
 
 
-@pytest.mark.parametrize("script", ["run_all.sh", "run_tests.sh", ".ci/run", "scripts/venv.sh"])
+@pytest.mark.parametrize("script", ["run_all.sh", "run_tests.sh", ".ci/run", "scripts/venv.sh", "scripts/lock.sh"])
 def test_scripts_parse_and_can_be_run(repo_root: Path, script: str) -> None:
     subprocess.run(["bash", "-n", repo_root / script], check=True)
     assert script.startswith("scripts/") or os.access(repo_root / script, os.X_OK)
@@ -109,7 +147,13 @@ def test_a_release_is_one_archive_with_its_checksums(repo_root: Path, tmp_path: 
     (archive,) = (tmp_path / "out").glob("*.tar.gz")
     with tarfile.open(archive) as held:
         names = {name.partition("/")[2] for name in held.getnames()}
-    assert {"README.md", "CITATION.cff", "beamlib/data/measured/retrieval.jsonl.xz"} <= names
+    assert {
+        "README.md",
+        "CITATION.cff",
+        "Containerfile",
+        "requirements.lock",
+        "beamlib/data/measured/retrieval.jsonl.xz",
+    } <= names
     (checkout / "README.md").write_text("changed")
     done = subprocess.run([checkout / "scripts/release.sh", tmp_path / "out"], capture_output=True, text=True)
     assert done.returncode == 2 and "not committed" in done.stderr

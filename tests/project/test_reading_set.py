@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-MOST_MODULES, MOST_LINES = 70, 12_500
+MOST_MODULES, MOST_LINES = 59, 10_800
 RECORDS_ALONE = (
     "beamlib.commands",
     "beamlib.processes",
     "beamlib.retrieval",
-    *(f"beamlib.evaluate.{name}" for name in ("answering", "calling", "ingest_cache", "jobs", "judging")),
+    *(f"beamlib.evaluate.{name}" for name in ("answering", "calling", "ingest_cache", "jobs", "judging", "roster")),
     *(f"beamlib.evaluate.{name}" for name in ("run", "run_store", "runner", "task")),
-    *(f"beamlib.llm.{name}" for name in ("call_store", "client", "embedding_model", "spending", "stored_model")),
+    *(f"beamlib.llm.{name}" for name in ("call_store", "client", "door", "embedding_model", "entrance", "spending")),
+    *(f"beamlib.llm.{name}" for name in ("stored_model", "token_server")),
     *(f"beamlib.memory.{name}" for name in ("budget", "episodic", "extraction", "full_context", "light", "oracle")),
     *(f"beamlib.memory.{name}" for name in ("rag", "scratchpad")),
 )
@@ -92,5 +93,14 @@ def test_reports_and_scores_import_nothing_that_computes_records(repo_root: Path
 def test_what_computes_records_would_be_seen(repo_root: Path) -> None:
     known = modules(repo_root)
     assert {name for name in RECORDS_ALONE if not any(other.startswith(name) for other in known)} == set()
-    read = closure(["beamlib.evaluate.run"], known)
+    read = closure(["beamlib.evaluate.run", "beamlib.evaluate.calling"], known)
     assert len([name for name in read if name.startswith(RECORDS_ALONE)]) > 12
+
+
+def test_what_works_imports_nothing_of_what_calls(repo_root: Path) -> None:
+    """A worker asks at the door: it starts without the client, the call store's rules and the spending limit."""
+    known = modules(repo_root)
+    read = closure(["beamlib.evaluate.jobs", "beamlib.evaluate.answering", "beamlib.evaluate.judging"], known)
+    calling = ("admission", "client", "door", "embedding_model", "faults", "reception", "reply_body", "spending")
+    calling += ("stored_model", "token_server", "transport")
+    assert not {f"beamlib.llm.{name}" for name in calling} & read

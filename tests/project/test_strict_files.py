@@ -54,6 +54,25 @@ def test_a_value_may_be_written_once_and_used_again() -> None:
     assert parse_yaml("a: &a {b: [1, 2]}\nc: *a\nd: *a", Path("x")) == {name: {"b": [1, 2]} for name in "acd"}
 
 
+@pytest.mark.parametrize("own", ["{<<: *a, x: 2}", "{x: 2, <<: *a}", "{<<: [*a, {x: 3}], x: 2}"])
+def test_what_is_merged_may_be_overridden(own: str) -> None:
+    assert parse_yaml(f"a: &a {{x: 1, y: 1}}\nb: {own}", Path("x"))["b"] == {"x": 2, "y": 1}
+
+
+@pytest.mark.parametrize(
+    "value", ["!!timestamp x", "!!bool x", "!!int x", "!!float x", "!!binary 'x", "!!set 1", "!!x 1"]
+)
+def test_a_value_that_is_not_what_its_tag_says_is_one_sentence(value: str) -> None:
+    with pytest.raises(UserError, match=r"^x\.yaml: .*correct it\.$"):
+        parse_yaml(f"a: {value}", Path("x.yaml"))
+
+
+@pytest.mark.parametrize("text", ["<<: {a: 1}\n<<: {a: 2}", "{a: 1, <<: {b: 1}, a: 1}", "1: a\n0x1: b"])
+def test_a_key_that_occurs_twice_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="a key occurs twice"):
+        parse_yaml(text, Path("x.yaml"))
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -8,13 +8,14 @@ from io import StringIO
 import pandas as pd
 import pytest
 
-from beamlib.report.csv_cells import safe_cell, safe_cells
+from beamlib.report.csv_cells import safe_cell, safe_cells, safe_line
+from beamlib.report.table import Table
 
 
 @pytest.mark.parametrize(
     "text",
     ["=1+1", '=HYPERLINK("http://a.b")', "+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1",
-     "-a", "+1+1", "=", "@"],
+     "\n=1", "＝1+1", "-a", "+1+1", "=", "@"],
 )  # fmt: skip
 def test_a_formula_is_marked_as_text(text: str) -> None:
     assert safe_cell(text) == f"'{text}"
@@ -40,3 +41,13 @@ def test_cells_and_names_of_columns_are_both_written_safely() -> None:
 def test_two_columns_of_one_name_are_both_written() -> None:
     frame = pd.DataFrame([["=a", "=b"]], columns=["x", "x"])
     assert safe_cells(frame).to_csv(index=False) == "x,x\n'=a,'=b\n"
+
+
+def test_a_line_of_comment_has_no_formula_in_any_of_its_cells() -> None:
+    evil = 'Reader: m,=HYPERLINK("http://a.b"); +cmd|x!A0\n=SUM(A1),@SUM(A1)'
+    assert safe_line(evil) == "Reader: m,'=HYPERLINK(\"http://a.b\"); '+cmd|x!A0 =SUM(A1),'@SUM(A1)"
+    plain = "Scores of 20 conversations, -0.03 [-0.1, 0.2], -0.02 (n = 3), --mixed (docs/running.md)"
+    assert safe_line(plain) == plain
+    written = Table("t", pd.DataFrame({"a": ["x"]}), footer=("one\n=two,=SUM(1)",)).to_csv()
+    assert written.endswith("# one =two,'=SUM(1)\n")
+    assert pd.read_csv(StringIO(written), comment="#").shape == (1, 1)

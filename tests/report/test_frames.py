@@ -32,6 +32,8 @@ from beamlib.params import load_parameters
 from beamlib.report.results import recall_rows, score_folders
 from small_episodes import LOADED
 
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
+
 ARMS = (
     Arm(memory="none"),
     Arm(memory="oracle"),

@@ -20,15 +20,12 @@ import pytest
 import yaml
 
 from beam_run.cluster import use_cluster
-from beam_run.cluster.journal import JournalStore, merge, replies
-from beamlib.errors import UserError
+from beamlib.errors import SpendingLimit, UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import Evaluation
 from beamlib.evaluate.run import evaluate
-from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.model import Outcome
-from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
+from beamlib.llm.spending import limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
@@ -97,9 +94,8 @@ def fewer(repo_root: Path, data: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 def left_behind(run: Path) -> list[str]:
-    """Files that only belong to a run on a cluster."""
-    names = [path.name for path in run.rglob("*")]
-    return [name for name in names if name.endswith(".replies") or name.startswith((".leases", ".cluster"))]
+    """Files of call stores that only belong to a run that goes on."""
+    return [path.name for path in (run / "calls").rglob("*") if path.suffix != ".sqlite" and path.is_file()]
 
 
 @pytest.mark.slow
@@ -153,7 +149,7 @@ def at_work() -> tuple[psutil.Process, psutil.Process]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_run.cluster.lease.PATIENCE", 2.0)
+    monkeypatch.setattr("beam_run.cluster.addresses.PATIENCE", 2.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -164,7 +160,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         *(pytest.param(deed, marks=pytest.mark.slow) for deed in ("kill the worker", "freeze the task", "freeze both")),
     ],
 )
-def test_a_worker_that_is_lost_costs_what_was_in_flight(
+def test_a_worker_that_is_lost_costs_nothing(
     deed: str, repo_root: Path, data: Path, fewer: tuple[dict[str, bytes], int], tmp_path: Path
 ) -> None:
     use_cluster("local:2")
@@ -187,8 +183,7 @@ def test_a_worker_that_is_lost_costs_what_was_in_flight(
                     process.resume()
         running.result.result(120)
         assert records(tmp_path / "run") == fewer[0]
-        assert len(server.repeated()) <= 4
-        assert len(server.requests) <= fewer[1] + 4
+        assert not server.repeated() and len(server.requests) == fewer[1]  # what was in flight went on at the door
     assert not left_behind(tmp_path / "run")
 
 
@@ -278,7 +273,7 @@ def test_a_scheduler_that_is_begun_again_has_the_work_go_on(
         time.sleep(1)
         begun(*worker)
         running.result.result(120)
-        assert len(server.repeated()) <= 4
+        assert not server.repeated() and len(server.requests) == fewer[1]
     assert records(tmp_path / "run") == fewer[0]
     assert not left_behind(tmp_path / "run")
 
@@ -363,72 +358,16 @@ def test_a_batch_system_that_is_not_here_is_told_in_one_sentence(
         pass
 
 
-def test_a_reply_after_one_that_a_full_disk_tore_is_kept(tmp_path: Path) -> None:
-    about: dict[str, Any] = dict.fromkeys(
-        ("key", "role", "conversation", "step", "about", "model", "base_url", "text"), "one"
-    )
-    journal = JournalStore(tmp_path / "100K-1.sqlite", run_id="1")
-    journal.journal.write_bytes(b'["torn')
-    journal.put(StoredCall(**about, time="2026-11-23T16:00:00+00:00"))
-    assert [call.key for _, call in replies(journal.journal)] == ["one"]
-
-
-def test_journals_go_after_the_store_that_holds_them_is_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A power cut between the two must find either."""
-    about: dict[str, Any] = dict.fromkeys(
-        ("key", "role", "conversation", "step", "about", "model", "base_url", "text"), "one"
-    )
-    JournalStore(tmp_path / "100K-1.sqlite", run_id="1").put(StoredCall(**about, time="2026-11-23T16:00:00+00:00"))
-    events: list[str] = []
-    replace, unlink = Path.replace, Path.unlink
-    monkeypatch.setattr("beam_run.cluster.journal.sync", lambda path: events.append(f"sync {path.name}"))
-    monkeypatch.setattr(
-        Path, "replace", lambda path, new: (events.append(f"replace {path.name}"), replace(path, new))[1]
-    )
-    monkeypatch.setattr(
-        Path, "unlink", lambda path, **more: (events.append(f"unlink {path.suffix}"), unlink(path, **more))
-    )
-    assert merge(tmp_path / "100K-1.sqlite", "1") == 1
-    name = "100K-1.sqlite.new"
-    ours = [event for event in events if event.endswith((name, tmp_path.name, ".replies"))]
-    assert ours[-4:] == [f"sync {name}", f"replace {name}", f"sync {tmp_path.name}", "unlink .replies"]
-
-
-def test_a_failure_that_may_pass_never_hides_a_reply(tmp_path: Path) -> None:
-    """Clocks differ: the worker that failed may have written the later time."""
-    about: dict[str, Any] = dict.fromkeys(("key", "role", "conversation", "step", "about", "model", "base_url"), "one")
-    store = tmp_path / "100K-1.sqlite"
-    CallStore(store, run_id="1").close()
-    reply = StoredCall(**about, text="paid", time="2026-11-23T16:00:00+00:00")
-    failure = StoredCall(**about, outcome=Outcome.UNAVAILABLE, message="down", time="2026-11-23T17:00:00+00:00")
-    for calls in ((reply,), (failure,), ()):  # of workers, each of which reads what those before it wrote
-        journal = JournalStore(store, run_id="1")
-        if calls == (failure,):
-            assert journal.get("one") == reply
-        for call in calls:
-            journal.put(call)
-    assert JournalStore(store, run_id="1").get("one") == reply
-    assert merge(store, "1") == 2
-    late = JournalStore(store, run_id="1")
-    late.put(failure)
-    assert late.get("one") == reply
-    merge(store, "1")
-    with CallStore(store, read_only=True) as merged:
-        assert merged.get("one") == reply
-
-
 RUNS = """
 import json, sys
 from pathlib import Path
-from beam_run.cluster import lease
+from beam_run.cluster import addresses
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
 from beam_run.cluster import use_cluster
 from beam_run.plugins import register_packages
-lease.PATIENCE = 2.0
+addresses.PATIENCE = 2.0
 if __name__ == "__main__":
     register_packages()
     root, given = Path(sys.argv[1]), json.loads(sys.argv[2])
@@ -440,18 +379,15 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_driver_that_is_ended_goes_on_where_it_was_in_a_folder_without_locks(
+def test_a_driver_that_is_ended_goes_on_where_it_was(
     number: signal.Signals, repo_root: Path, data: Path, fewer: tuple[dict[str, bytes], int], tmp_path: Path
 ) -> None:
-    """Ctrl-C lets what is under way arrive; a kill costs that. No file of the run is ever locked."""
+    """Ctrl-C lets what is under way arrive; a kill costs that."""
     (tmp_path / "run.py").write_text(RUNS)
-    environment = {
-        **os.environ, "BEAM_NO_LOCKS": str(tmp_path / "run"), "PYTHONPATH": str(Path(__file__).parent / "no_locks"),
-    }  # fmt: skip
     with ScriptedServer(steady_reply, latency=0.05) as server:
         given = parameters(repo_root, data, tmp_path / "run", models_file(server, tmp_path / "m.yaml"), conversations=1)
         command = [sys.executable, str(tmp_path / "run.py"), str(repo_root), given.model_dump_json()]
-        first = subprocess.Popen(command, env=environment, cwd=repo_root, stderr=subprocess.PIPE, text=True)
+        first = subprocess.Popen(command, cwd=repo_root, stderr=subprocess.PIPE, text=True)
         while len(server.requests) < 10:
             assert first.poll() is None, first.stderr and first.stderr.read()
             time.sleep(0.01)
@@ -461,22 +397,8 @@ def test_a_driver_that_is_ended_goes_on_where_it_was_in_a_folder_without_locks(
         assert made < fewer[1] - 20
         time.sleep(1)
         assert len(server.requests) <= made + (4 if number == signal.SIGKILL else 0)
-        again = subprocess.run(command, env=environment, cwd=repo_root, capture_output=True, text=True, timeout=120)
+        again = subprocess.run(command, cwd=repo_root, capture_output=True, text=True, timeout=120)
         assert again.returncode == 0, again.stderr
         assert len(server.repeated()) <= (4 if number == signal.SIGKILL else 0)
     assert records(tmp_path / "run") == fewer[0]
     assert not left_behind(tmp_path / "run")
-
-
-def test_of_two_drivers_that_begin_at_once_one_at_most_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while the first still merges what an earlier run left."""
-    pool = pytest.importorskip("beam_run.cluster.pool")
-
-    def second(calls: Path) -> None:
-        monkeypatch.setattr(pool, "_merge_all", lambda _: None)
-        with pytest.raises(UserError, match="another run is recording"), pool._leases(calls, 1.0):
-            pass
-
-    monkeypatch.setattr(pool, "_merge_all", second)
-    with pool._leases(tmp_path, 1.0) as folder:
-        assert [path.name for path in folder.iterdir()] == ["run.1"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from beam_run.known_verdicts import JudgeExam, known_verdicts
 from beamlib.commands.options import Endpoints
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import Completion, ModelError
+from beamlib.scoring.judge_exam import JudgeExam, known_verdicts
 from commands import Call
 from scripted_server import Answer, ScriptedServer, body_text, completion, error_body, vectors
 from steady_replies import one_endpoint

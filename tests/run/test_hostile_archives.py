@@ -16,11 +16,12 @@ import beamlib
 from beam_run.publish import publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import to_json
 from beamlib.params import load_parameters
 from beamlib.retrieval import dense_encoder
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from remade_archives import contents, remade, signed
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"

@@ -22,22 +22,25 @@ from beam_page.data_files import read_data
 from beam_page.run_folder import read_run
 from beam_run import publish as publishing
 from beam_run.archive import export_calls, import_calls
-from beam_run.publish import publish, verify
+from beam_run.publish import differing_claim, publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.beam_records import Manifest, differing_claim, read_manifest
+from beamlib.evaluate.beam_records import Manifest, read_manifest
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.call_store import StoredCall
 from beamlib.llm.endpoints import Endpoint, load_models, parse_models
-from beamlib.llm.model import Basis, basis_of, unverified
+from beamlib.llm.exchange import Basis, basis_of, unverified
 from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
 from beamlib.report.footer import CLAIMED_LINE, footer
-from beamlib.run import Run, keep_settings
+from beamlib.run import Run
 from remade_archives import contents, remade, signed
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
+
+pytestmark = pytest.mark.usefixtures("file_in_this_process")
 
 KEY = "swordfish-and-chips"
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
@@ -45,7 +48,7 @@ ARMS = (Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2))
 
 
 @pytest.fixture(scope="module")
-def run(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(file_in_this_process: None, repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run folder whose server is gone; one of its prompts is overridden."""
     root = tmp_path_factory.mktemp("published")
     (root / "prompts").mkdir()
@@ -155,7 +158,6 @@ def test_an_answer_that_the_calls_do_not_give_is_found(run: Path, tmp_path: Path
         verify(tmp_path / "forged.tar.zst", EXAMPLE)
 
 
-@pytest.mark.usefixtures("one_worker")
 def test_what_an_earlier_run_left_in_the_folder_is_replayed_with_its_own_parameters(
     repo_root: Path, tmp_path: Path
 ) -> None:

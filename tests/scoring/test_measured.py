@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.commands.measuring import differences, measure
+from beamlib.commands.measuring import differences, measure, write_measurements
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
@@ -15,14 +15,7 @@ from beamlib.memory.protocol import partly_shown
 from beamlib.memory.rag import Rag
 from beamlib.plugins import plugins
 from beamlib.scoring.average_recall import average_recall
-from beamlib.scoring.measured import (
-    FileHeader,
-    Measurement,
-    Shown,
-    context_shown,
-    read_measurements,
-    write_measurements,
-)
+from beamlib.scoring.measured import FileHeader, Measurement, Shown, context_shown, read_measurements
 from beamlib.text import count_tokens
 
 ABLATIONS: dict[str, dict[str, bool]] = {

@@ -8,7 +8,7 @@ user wants forgotten is removed from both.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from beamlib.llm.retrying import ReadReply, ask
 from beamlib.memory.budget import fit_pairs, passage_tokens, shorten
 from beamlib.memory.protocol import Passage, RetrievedContext, passage
 from beamlib.retrieval import Document, Index, build_index
-from beamlib.text import split_sentences, whole_sentences
+from beamlib.text import split_sentences
 
 NoteKind = Literal["change", "fact", "dependency", "deletion"]
 _LISTS: tuple[tuple[str, NoteKind], ...] = (
@@ -258,3 +258,17 @@ def _without_sentences(text: str, name: frozenset[str]) -> str:
         if name and name <= frozenset(subject_stems(sentence)):
             text = _pattern(sentence, whole=False).sub(MASK, text)
     return text
+
+
+_SHORT = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|No|vs|approx|Sgt|Rev)\.\Z")
+
+
+def whole_sentences(sentences: Iterable[str]) -> list[str]:
+    """Rejoin sentences that `split_sentences` split after "Dr." and other abbreviations."""
+    joined: list[str] = []
+    for sentence in sentences:
+        if joined and _SHORT.search(joined[-1]):
+            joined[-1] = f"{joined[-1]} {sentence}"
+        else:
+            joined.append(sentence)
+    return joined

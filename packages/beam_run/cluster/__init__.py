@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from beamlib.errors import UserError
-from beamlib.llm.call_store import UNLOCKED
 from beamlib.plugins import plugins, register
 
 
 def use_cluster(given: str) -> None:
-    """Use the cluster that `--cluster` names for all further work; with an empty name, use this machine's processes.
-
-    With a cluster, call stores are read without locks: a folder that machines share may not support them.
-    """
-    os.environ.pop(UNLOCKED, None)
+    """Use the cluster that `--cluster` names for all further work; with an empty name, use this machine's processes."""
     register(replace(plugins(), cluster=None))
     if not given:
         return
@@ -27,4 +21,3 @@ def use_cluster(given: str) -> None:
             ".venv/bin/pip install -e '.[cluster]')."
         ) from None
     register(replace(plugins(), cluster=DaskCluster.named(given)))
-    os.environ[UNLOCKED] = "1"

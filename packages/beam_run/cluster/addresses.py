@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import dask
-from distributed import Client, LocalCluster, Security, WorkerPlugin
+from distributed import Client, LocalCluster, Security
 from distributed.comm import connect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-import beam_run.cluster.lease as lease
 from beamlib.errors import UserError
 from beamlib.files import read_yaml, temporary_folder
-from beamlib.llm.keys import keep_keys, kept_keys
 
+PATIENCE = 30.0
+"""Seconds without a sign of life after which a worker is given up."""
 _CONNECT = 30  # seconds until a scheduler has to answer
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:\d+")
 _LOCAL = re.compile(r"local:([1-9]\d{0,2})")
@@ -35,16 +35,6 @@ class JobQueue(BaseModel):
     ]
     workers: int = Field(ge=1, le=10_000)
     options: dict[str, Any] = {}
-
-
-class _Keys(WorkerPlugin):  # type: ignore[misc]  # has no types
-    """Gives local workers, those too that replace others, the keys that this process has read."""
-
-    def __init__(self, keys: Mapping[str, str]) -> None:
-        self._keys = keys
-
-    def setup(self, worker: object) -> None:
-        keep_keys(self._keys)
 
 
 class _Kept:
@@ -94,7 +84,7 @@ def _begun(given: str) -> Iterator[tuple[Client, int]]:
         temporary_folder("beamlib-dask-") as place,
         dask.config.set(
             # Dask itself waits five minutes for a worker that is frozen.
-            {"temporary-directory": str(place), "distributed.scheduler.worker-ttl": f"{lease.PATIENCE:.0f}s"}
+            {"temporary-directory": str(place), "distributed.scheduler.worker-ttl": f"{PATIENCE:.0f}s"}
         ),
     ):
         if local := _LOCAL.fullmatch(given):
@@ -107,8 +97,6 @@ def _begun(given: str) -> Iterator[tuple[Client, int]]:
                 ) as cluster,
                 Client(cluster, set_as_default=False) as client,
             ):  # fmt: skip
-                if keys := kept_keys():  # encrypted, to processes of this machine
-                    client.register_plugin(_Keys(keys))
                 yield client, workers
         elif _ADDRESS.fullmatch(given):
             with _connected(given) as client:

@@ -1,34 +1,29 @@
-"""Run one task on a worker, in its own process, under a lease of its conversation."""
+"""Run one task on a worker, in its own process."""
 
 from __future__ import annotations
 
 import multiprocessing
 import threading
-import uuid
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
+import psutil
 from distributed import get_worker
 
-from beam_run.cluster.budget import Allowance
-from beam_run.cluster.journal import journalled
-from beam_run.cluster.lease import Watch, newest
 from beam_run.plugins import register_packages
 from beamlib.errors import UserError
 from beamlib.evaluate.run_store import ANSWER_CODE
-from beamlib.files import code_hash, temporary_folder
+from beamlib.files import code_hash
 from beamlib.llm.keys import close_process
 from beamlib.processes import Pool, can_fork, process_pool
 
-MARK = ".cluster"
-"""The file by which a worker knows the run folder again."""
-_LATER = ("beamlib.retrieval.dense", "beamlib.retrieval.hybrid")
-"""What `beamlib` imports only where it is used, and every task uses."""
+_IMPORTED = ("beamlib.evaluate.run", "beamlib.llm.entrance", "beamlib.retrieval.dense", "beamlib.retrieval.hybrid")
+"""What every task uses, imported once."""
+_STOPPED = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 _one_at_a_time = threading.Lock()  # ending a process pool ends all child processes of a worker
 
 
@@ -41,20 +36,14 @@ class TaskOrder:
     """What a task needs besides its part.
 
     Attributes:
-        name: Topic of messages and budget.
-        run: The run folder, in which the file `MARK` contains `name`.
+        name: Topic of messages.
         code: Hash of the driver's code.
-        folder: Leases of the run, None where no call is paid for.
-        patience: Seconds after which a silent lease expires.
-        limit: Budget of the run in US dollars.
+        patience: Seconds after which a process that was stopped is given up.
     """
 
     name: str
-    run: Path
     code: str
-    folder: Path | None
     patience: float
-    limit: float | None
 
 
 def code_now() -> str:
@@ -69,57 +58,41 @@ def _start() -> Literal["spawn", "forkserver"]:
     """
     if not can_fork():
         return "spawn"
-    multiprocessing.set_forkserver_preload([journalled.__module__, "beamlib.evaluate.run", *_LATER])
+    multiprocessing.set_forkserver_preload([*_IMPORTED])
     return "forkserver"
 
 
-def perform(order: TaskOrder, unit: str, work: Callable[[Any], Any], part: Any) -> Any:
+def perform(order: TaskOrder, work: Callable[[Any], Any], part: Any) -> Any:
     """Run `work(part)` on a worker; raise its exceptions, or `Lost` where another worker should try."""
-    mark = order.run / MARK
-    if not mark.is_file() or mark.read_text(encoding="utf-8") != order.name:
-        raise UserError(
-            f"--cluster: the worker {get_worker().address} does not see {order.run} as it is here; start workers in "
-            "the same folder as this command, on a disk that all machines share."
-        )
     if code_now() != order.code:
         raise UserError(
             f"--cluster: the worker {get_worker().address} has other code than this command; start it anew from the "
             "same checkout."
         )
     register_packages()
-    close_process()  # its environment may have the keys
+    close_process()  # whoever began it may have given it keys, which it does not need
     # A nanny's workers may not begin processes, lest they be left behind: ours end with their parent.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     try:
-        with _one_at_a_time, ExitStack() as stack:
-            holder, allowance = uuid.uuid4().hex, None
-            if order.limit is not None:
-                place = stack.enter_context(temporary_folder("beamlib-allowance-"))
-                allowance = Allowance(place / "ledger.json", order.name, holder, unit, order.limit)
-                stack.callback(allowance.tell, ended=True)
-            pool = stack.enter_context(process_pool(1, _start()))
-            ledger = str(allowance.path) if allowance else ""
-            future = pool.submit(journalled, order.folder, order.patience, unit, work, part, ledger)
-            return _attended(future, pool, order, unit, allowance)
+        with _one_at_a_time, process_pool(1, _start()) as pool:
+            return _attended(pool.submit(work, part), pool, order)
     except UserError as error:
         if isinstance(error.__context__, BrokenProcessPool):
             raise Lost(str(error)) from None
         raise
 
 
-def _attended(future: Future[Any], pool: Pool, order: TaskOrder, unit: str, allowance: Allowance | None) -> Any:
-    """Wait for the task's result; forward its messages and give up a process that has stopped."""
-    worker, sign = get_worker(), None
+def _attended(future: Future[Any], pool: Pool, order: TaskOrder) -> Any:
+    """Wait for the task's result; forward its messages and give up a process that has been stopped."""
+    running = time.monotonic()
     while not wait([future], timeout=0.2).done:
         while not pool.told.empty():
-            worker.log_event(order.name, pool.told.get())
-        if allowance is not None:
-            allowance.tell()
-        if order.folder is not None and (last := newest(order.folder, unit)):
-            path = order.folder / f"{unit}.{last}"
-            sign = sign if sign is not None and sign.path == path else Watch(path, 2 * order.patience)
-            if sign.still() and path.exists():
-                for process in multiprocessing.active_children():
-                    process.kill()  # it would not hear that it is to end
-                raise Lost(f"{unit}: its process has stopped")
+            get_worker().log_event(order.name, pool.told.get())
+        children = multiprocessing.active_children()
+        if not any(psutil.Process(child.pid).status() in _STOPPED for child in children):
+            running = time.monotonic()
+        elif time.monotonic() - running > order.patience:
+            for child in children:
+                child.kill()  # it would not hear that it is to end
+            raise Lost("its process was stopped")
     return future.result()

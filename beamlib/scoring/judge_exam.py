@@ -32,16 +32,26 @@ class KnownVerdict:
     score: float
 
 
-def known_verdicts() -> list[KnownVerdict]:
-    """Return thirty nuggets: each of ten answered rightly, wrongly, and by a refusal or an echo of the question."""
-    verdicts = []
-    for number, (question, right, wrong) in enumerate(_FACTS):
-        nothing = _REFUSAL if number % 2 else f"You ask: {question}"
+def known_verdicts(*, question: bool = True) -> list[KnownVerdict]:
+    """Return thirty nuggets: each of ten answered rightly, wrongly, and by a refusal or an echo of the question.
+
+    Args:
+        question: Whether the judge sees the question, as in the run.
+    """
+    verdicts: list[KnownVerdict] = []
+    for number, (fact, right, wrong) in enumerate(_FACTS):
+        nothing = _REFUSAL if number % 2 else f"You ask: {fact}"
         for answer, score in ((f"It is {right}.", 1.0), (f"It is {wrong}.", 0.0), (nothing, 0.0)):
             nugget = f"LLM response should state: {right}"
-            variables = {"question": question, "answer": answer, "nugget": nugget}
-            verdicts.append(KnownVerdict(Prompt("judge_nugget", variables, f"known nugget {number + 1}"), score))
+            variables = {"question": fact if question else "", "answer": answer, "nugget": nugget}
+            about = f"known nugget {len(verdicts) + 1}"
+            verdicts.append(KnownVerdict(Prompt("judge_nugget", variables, about), score))
     return verdicts
+
+
+LEAST_READ, LEAST_KAPPA = 0.9, 0.6
+"""The bar of a judge: the share of its replies that have a verdict, and kappa, from 0.6 on "substantial" (Landis and
+Koch, 1977). A judge that gives every nugget the same score, or random ones, has a kappa about 0."""
 
 
 @dataclass(frozen=True)
@@ -69,3 +79,17 @@ class JudgeExam:
         truths, scores = Counter(truth for truth, _ in pairs), Counter(score for _, score in pairs)
         chance = sum(truths[score] * scores[score] for score in truths) / max(1, len(pairs)) ** 2
         return cls(len(known), len(pairs), (agreed - chance) / (1 - chance) if chance < 1 else 0.0)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it reached the bar."""
+        return self.read >= LEAST_READ * self.asked and self.kappa >= LEAST_KAPPA
+
+    @property
+    def line(self) -> str:
+        """The result in a sentence, for people and footers."""
+        below = "" if self.passed else f", below the bar ({LEAST_READ:.0%} readable, kappa {LEAST_KAPPA})"
+        return (
+            f"the judge's exam: {self.read} of {self.asked} known nuggets have a readable verdict, "
+            f"kappa {self.kappa:.2f} with the truth{below}"
+        )
