@@ -196,9 +196,31 @@ FRAMES: Final[Mapping[str, Sequence[str]]] = {
     "denied as an idiom": ("{v}? Somebody is pulling your leg: it went the other way.",),
     "an old value beside a new one": ("It was {v} at first but moved to {w}.",),
     "the value of another nugget": ("It's {w}.",),
-}
-"""Answers made of a nugget's value `{v}`, and of another nugget's `{w}`. Training has none of these frames;
-the wrong ones are quoted from an audit by somebody who did not write the features."""
+    "denied, six more": (
+        "Whatever it is, {v} it isn't.", "You'd be mistaken to say {v}.",
+        "I have to correct myself: {v} is off the table.", "{v}? Nope.",
+        "The one thing you did not mention is {v}.", "Someone else's was {v}; yours differs.",
+    ),
+    "doubted": (
+        "Could be {v}, though I would not bet on it.", "{v} rings a bell, but nothing confirms it.",
+        "My guess, and only that, is {v}.", "I can neither confirm nor exclude {v}.",
+    ),
+    "retracted": (
+        "Earlier I claimed {v}; please disregard that.", "{v} was the plan until it fell through.",
+        "They dropped {v} in the end.", "You had {v} down and then crossed it out.",
+    ),
+    "an old value beside a new one, four more": (
+        "It went from {v} to {w}.", "At first {v}, these days {w}.", "{v} got replaced by {w} last month.",
+        "Formerly {v}; currently {w}.",
+    ),
+    "the value of another nugget, two more": ("The answer is {w}.", "You settled on {w}."),
+    "right, four more": (
+        "That would be {v}.", "As you told me, {v}.", "From our talks: {v}.", "Sure thing, you said {v}.",
+    ),
+}  # fmt: skip
+"""Answers made of a nugget's value `{v}`, and of another nugget's `{w}`. Training has none of these frames; the wrong
+ones are quoted from an audit, or were written later, by people who did not write the features."""
+_GOALS = {"right": ">= .85", "the value of another nugget": "low"}
 
 
 def _training() -> Any:
@@ -258,7 +280,7 @@ def framed_answers(loaded: Loaded) -> Iterator[Row]:
                     (item.ability, judge(item.question, nugget, frame.format(v=value, w=other)).score)
                     for frame in frames
                 ]
-        goal = {"right, in other words": ">= .85", "the value of another nugget": "low"}.get(kind, "it can't tell")
+        goal = _GOALS.get(kind.partition(", ")[0], "it can't tell")
         yield _row(f"frame: {kind}", goal, verdicts)
 
 

@@ -17,7 +17,7 @@ from beamlib.report.facts import fact_text, fill_files, fill_marks, known_facts,
 from commands import Call
 
 DATE = re.compile(r"\b2026-\d\d-\d\d\b")
-COMMAND = re.compile(r"`(?:python|pytest|beamlib|\.venv/bin/\w+|find) [^`]*`")
+COMMAND = re.compile(r"`(?:python|pytest|beamlib|\.venv/bin/\w+|find) [^`]*`|script in commit `[0-9a-f]{7,}`")
 SCRIPT = re.compile(r"\b(?:benchmarks|scripts|tests)/[\w/]+\.(?:py|sh)\b")
 
 
