@@ -9,6 +9,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
 from beamlib.commands.cost_table import read_costs
 from beamlib.commands.latency_table import latency_table
 from beamlib.data.conversations import SIZES
+from beamlib.errors import UserError
 from beamlib.evaluate.arms import stated
 from beamlib.evaluate.records import left_out_line
 from beamlib.files import read_json, read_text
@@ -100,8 +102,9 @@ def _titled(part: str) -> str:
 def _costs(costs: Path) -> Iterator[str]:
     """Yield the tables of a part's costs, and of what its memories took, as HTML."""
     yield read_costs(read_json(costs)).to_html()
-    if latency := latency_table(costs.parent):
-        yield latency.to_html()
+    with suppress(UserError):  # an arm that cannot be read is named among those that are left out
+        if latency := latency_table(costs.parent):
+            yield latency.to_html()
 
 
 def shown_section(folder: Path, section: _Section) -> dict[str, Any]:
