@@ -19,6 +19,7 @@ from beam_field.judge_card import cohen_kappa
 from beam_field.sources import question_hash, released_questions
 from beam_offline.judge import judge
 from beam_offline.judge.features import trained
+from beam_offline.judge_error import MEASURED_JUDGE, judge_identity
 from beamlib.errors import UserError
 from beamlib.files import write_text
 from beamlib.places import ROOT
@@ -334,6 +335,8 @@ def main(
         print(Table(title, shown.replace("nan", "–"), names=1).to_text())
         if path is not None:
             write_text(path, frame.to_csv(index=False, float_format="%.3f", lineterminator="\n"))
+        if path is not None and path is error:
+            write_text(error.with_name(MEASURED_JUDGE.name), judge_identity() + "\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from beam_field.readings import ReadingsReport, report_readings
 from beam_offline.judge.features import FEATURES
-from beam_offline.judge_error import error_rows
+from beam_offline.judge_error import check_measured_judge, error_rows
 from beamlib.data.readings import load_planted, load_readings
 from beamlib.errors import UserError
 from beamlib.report.facts import OVER_CONVERSATIONS, PAIRED, Estimate, decimals, fact
@@ -25,6 +25,7 @@ def runs() -> int:
 
 @cache
 def _row(run: str) -> dict[str, str]:
+    check_measured_judge()
     rows = {row["run"]: row for row in error_rows()}
     if run not in rows:
         raise UserError(f"fact: the judge was not measured on {run!r}; choose from {', '.join(rows)}.")
@@ -65,6 +66,7 @@ def features() -> str:
 @fact("judge.made", unit="table", source="packages/beam_field/judged_made.csv", command=JUDGE)
 def made() -> str:
     """What the offline judge pays for made answers, by kind: nugget mean over abilities, 100K 1 to 10."""
+    check_measured_judge()
     rows = csv.DictReader(files("beam_field").joinpath("judged_made.csv").open())
     lines = (f"| {row['answers']} | {row['n']} | {decimals(float(row['mean']), 2)} | {row['goal']} |\n" for row in rows)
     return f"\n| answers | nuggets | earn | should |\n|---|---:|---:|---|\n{''.join(lines)}"

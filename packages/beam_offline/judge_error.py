@@ -10,9 +10,24 @@ import csv
 from functools import cache
 from pathlib import Path
 
-from beamlib.files import read_text
+from beam_offline.judge.features import WEIGHTS, features
+from beamlib.errors import UserError
+from beamlib.files import read_text, sha256
 
 JUDGE_ERROR = Path(__file__).parent / "measured" / "judge_error.csv"
+MEASURED_JUDGE = JUDGE_ERROR.with_name("judge.sha256")
+"""The `judge_identity` of the judge whose error was measured."""
+
+_EXCHANGES = (
+    ("How many hives do I keep?", "LLM response should state: fourteen hives", "You keep 14 hives near the orchard."),
+    ("When is the concert?", "LLM response should mention: 9 May 2024", "It was moved; it is on 2024-05-10 at 7 pm."),
+    (
+        "Which train do I take?",
+        "LLM response should state: the 7:12 to Lund",
+        "On Mondays I take an early train.",
+    ),
+    ("Did I sell the van?", "There is no information about a van", "There is no mention of a van in our chats."),
+)
 
 
 @cache
@@ -36,3 +51,18 @@ def stated_error() -> str:
         "averages of similar systems, best on facts; not for small differences, other kinds of systems, or answers "
         "written to deceive it. `beamlib judge-card` measures it on other answers."
     )
+
+
+def judge_identity() -> str:
+    """Hash what training gave and what the features say of a few exchanges: another judge has another one."""
+    rows = [[round(value, 4) for value in features(*exchange)] for exchange in _EXCHANGES]
+    return sha256(f"{read_text(WEIGHTS)}{rows}")
+
+
+def check_measured_judge() -> None:
+    """Raise `UserError` where what is stated of the judge was measured with another one."""
+    if read_text(MEASURED_JUDGE).strip() != judge_identity():
+        raise UserError(
+            f"{MEASURED_JUDGE}: the offline judge has changed since its error was measured; measure it anew with "
+            "`python benchmarks/judge.py` and its options --out, --error and --verdicts."
+        )

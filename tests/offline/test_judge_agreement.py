@@ -20,6 +20,8 @@ import pytest
 
 from beam_offline.judge import judge
 from beam_offline.judge.features import WEIGHTS
+from beam_offline.judge_error import check_measured_judge
+from beamlib.errors import UserError
 from beamlib.evaluate import run_store
 from beamlib.evaluate.run import JUDGE_CODE
 from beamlib.files import _files_of
@@ -93,3 +95,12 @@ def test_judgements_rest_on_the_judge_and_answers_do_not() -> None:
     )
     own = {file for file in WEIGHTS.parent.iterdir() if file.is_file()}
     assert WEIGHTS in own and own <= judging and not own & answering
+
+
+def test_what_is_stated_of_the_judge_was_measured_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    check_measured_judge()
+    changed = tmp_path / "weights.json"
+    changed.write_text(WEIGHTS.read_text("utf-8").replace("0.1", "0.2", 1), "utf-8")
+    monkeypatch.setattr("beam_offline.judge_error.WEIGHTS", changed)
+    with pytest.raises(UserError, match="has changed since its error was measured; measure it anew with"):
+        check_measured_judge()
