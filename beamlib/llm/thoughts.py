@@ -71,12 +71,15 @@ _LED = re.compile(
     r"(?P<other>[^\w\s>]{0,8})(?=\s|\w)", re.I,
 )  # fmt: skip
 """A word of thinking between signs, or in a line of its own, that a reply begins with: `@@think@@`, `Thinking...`."""
-_TITLE = re.compile(r"\A\s*[*_#]{0,4} ?(?:think(?:ing)?|thoughts?)(?: process)?[*_.…]{0,4}(?::[*_]*|\n)", re.I)
-_QUOTED = re.compile(r"\A\s*[*_]{0,3}(?:thoughts?|thinking)\b[^\n]{0,30}\n\s*(?:>[^\n]*(?:\n|\Z))+", re.I)
-_COMMENT = re.compile(r"\A\s*<!--\s*\w*(?:think|thought|reason).*?-->\s*", re.I | re.S)
-_ANSWER_TITLE = re.compile(
-    r"^[*_#]{0,4} ?(?:(?:final|my|the) )*(?:answer|response|output|reply)[*_.]{0,4}(?::[*_]*|\n)", re.I | re.M
+_SIGNS = r"(?:[^\w\s<\[({]{0,6} ?){0,2}"
+_LINE_END = r"(?:[^\w\n:]{0,8}:[*_]*|[^\w\n]{0,8}\n)"
+_TITLE = re.compile(rf"\A\s*{_SIGNS}(?:think(?:ing)?|thoughts?)(?: process)?{_LINE_END}", re.I)
+_QUOTED = re.compile(
+    rf"\A\s*(?:> ?)?{_SIGNS}(?:thoughts?|thinking|reasoning)\b[^\n]{{0,30}}\n\s*(?:>[^\n]*(?:\n|\Z))+", re.I
 )
+_SPACED = re.compile(r"([\[<(])(begin|start|end)[ ](?:of )?((?:think|thought|reason)\w*)([\]>)])", re.I)
+_COMMENT = re.compile(r"\A\s*<!--\s*\w*(?:think|thought|reason).*?-->\s*", re.I | re.S)
+_ANSWER_TITLE = re.compile(rf"^{_SIGNS}(?:(?:final|my|the) )*(?:answer|response|output|reply){_LINE_END}", re.I | re.M)
 _ESCAPED = re.compile(r"&lt;[/|]?[\w:]*(?:think|thought|reason)", re.I)
 _UNKNOWN_TAG = re.compile(
     r"\A\s*<(?:start_|begin_)?(?P<name>[^\W\d][\w.:-]*)>(?P<inner>[^<]+.*?)"
@@ -93,7 +96,7 @@ _RECIPIENT = re.compile(r"(?:<\|start\|>assistant)?[ \t]*to=(self|user)(?=<\|mes
 _BULLET = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)])+[ \t]+")
 _LINK = re.compile(r"\([^()\s]+\)")
 _TYPED = re.compile(r"=\s*[\"']?\w*(?:think|thought|reason)", re.IGNORECASE)
-_ANSWER_TAG = re.compile(rf"<({'|'.join(sorted(_ANSWERS))})>\s*", re.IGNORECASE)
+_ANSWER_TAG = re.compile(rf"<((?:\w+[_-])?(?:{'|'.join(sorted(_ANSWERS))}))>\s*", re.IGNORECASE)
 _ANSWER_TAGS = re.compile(rf"^[ \t]*<({'|'.join(sorted(_ANSWERS))})>(?=.*</\1>)", re.I | re.M | re.S)
 _NEAR = 400  # characters of its line on either side of a mark that tell how it is used
 _MOST_MARKS = 500
@@ -150,7 +153,9 @@ def clean_reply(text: str, learnt: Sequence[LearntMark] = ()) -> CleanReply:
     text, unfinished = _without_learnt(text, learnt)
     text = _RECIPIENT.sub(lambda to: f"<|channel|>{'analysis' if to[1] == 'self' else 'final'}", text)  # harmony's form
     if unfinished or _is_json(text):
-        return CleanReply(text, unfinished)
+        return CleanReply(text if unfinished else _answer_in_json(text), unfinished)
+    if _SPACED.match(text.lstrip()):
+        text = _SPACED.sub(r"\1\2_\3\4", text)
     if "<" not in text and _ESCAPED.search(text) and (clean := clean_reply(unescape(text))).text != unescape(text):
         return clean
     return _without_headings(text) or _without_unknown_tag(_without_marks(text))
@@ -182,6 +187,15 @@ def _is_json(text: str) -> bool:
     return True
 
 
+def _answer_in_json(text: str) -> str:
+    """Return the answer of an object that holds thoughts and an answer alone; any other JSON as it is."""
+    value = json.loads(text, strict=False) if text.lstrip()[:1] == "{" else None
+    names = {bool(_THINKING.search(name)): name for name in value or ()}
+    if value and len(value) == len(names) == 2 and names[False].casefold() in _ANSWERS:
+        return value[names[False]] if isinstance(value[names[False]], str) else text
+    return text
+
+
 def _without_headings(text: str) -> CleanReply | None:
     """Remove thoughts that words set off instead of marks; None where no words do.
 
@@ -202,7 +216,7 @@ def _without_headings(text: str) -> CleanReply | None:
         return CleanReply(text[quoted.end() :].lstrip())
     if led := _LED.match(text):
         signs = re.escape("".join(sorted({*led["sign"], *led["other"]})) or "\n")
-        ends = rf"[{signs}]{{1,8}} ?(?:/|(?:end|done)\w*[ _{{-]?(?:of[ _-]?)?) ?(?:think|thought)\w*[{signs}]{{0,8}}"
+        ends = rf"[{signs}]{{1,8}} ?(?:/|(?:end|done)\w*[ _{{-]?(?:of[ _-]?)?) ?(?:think|thought)\w* ?[{signs}]{{0,8}}"
         if closing := re.compile(ends, re.I).search(text, led.end()):
             return CleanReply(text[closing.end() :].lstrip())
     if (title := _TITLE.match(text)) and (answer := _ANSWER_TITLE.search(text, title.end())):
@@ -268,10 +282,12 @@ def _without_marks(text: str) -> CleanReply:
 
 def _unwrapped(answer: str) -> str:
     """Remove the tags around an answer that follows thoughts: `<answer>`, `<response>`."""
-    if tag := _ANSWER_TAG.match(answer):
+    while tag := _ANSWER_TAG.match(answer):
         inner, closing, rest = answer[tag.end() :].rpartition(f"</{tag[1]}>")
-        return inner.rstrip() + rest if closing else answer[tag.end() :]
-    return answer
+        answer = inner.rstrip() + rest if closing else answer[tag.end() :]
+    tail = re.search(r"\s*</(\w+)>\s*\Z", answer)  # of tags around thoughts and answer
+    around = tail and tail[1].casefold() in _ANSWERS and f"<{tail[1]}>" not in answer
+    return answer[: tail.start()] if tail and around else answer
 
 
 class _Marks:

@@ -111,6 +111,12 @@ FAMILIES = {
     "lines": "---think---\n{t}\n---/think---\n{a}",
     "LaTeX": "\\begin{{thinking}}{t}\\end{{thinking}}\n{a}",
     "headings": "**Thinking**\n\n{t}\n\n**Answer**\n\n{a}",
+    "headings between lines": "=== Thinking ===\n{t}\n=== Answer ===\n{a}",
+    "headings with signs": "🤔 Thinking...\n{t}\n\n💡 Answer:\n{a}",
+    "words in brackets": "[BEGIN THINKING]{t}[END THINKING]{a}",
+    "a quoted heading": "> 💭 **Reasoning**\n>\n> {t}\n\n{a}",
+    "tags around both": "<output>\n<reasoning>{t}</reasoning>\n<final>{a}</final>\n</output>",
+    "a longer name of the answer": "<think>{t}</think><final_answer>{a}</final_answer>",
     "ReAct": "Thought: {t}\nFinal Answer: {a}",
     "after the header of the turn": "<|im_start|>assistant\n<think>{t}</think>\n{a}<|im_end|>",
 }
@@ -151,6 +157,16 @@ PLAIN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters='<[�
 def test_no_thought_of_a_known_family_stays(family: str, answer: str) -> None:
     clean = clean_reply(FAMILIES[family].format(t=THOUGHT, a=answer))
     assert (clean.text.strip().removeprefix("Sure.\n"), clean.unfinished) == (answer, False)
+
+
+def test_the_answer_of_an_object_with_thoughts_is_its_answer() -> None:
+    assert clean_reply(f'{{"thinking": "{THOUGHT}", "answer": "May."}}').text == "May."
+    for whole in (
+        '{"reason": "it is said", "score": 1.0}',
+        '{"answer": "May.", "date": "thought"}',
+        '{"thoughts": ["x"]}',
+    ):
+        assert clean_reply(whole) == CleanReply(whole)
 
 
 @given(NAMES, STYLES, PLAIN, PLAIN)
