@@ -108,6 +108,7 @@ def files(plan: TaskPlan) -> dict[str, bytes]:
         f"{name}/{path.name}": path.read_bytes()
         for name, store in plan.stores.items()
         for path in sorted(store.folder.iterdir())
+        if path.name != "times.log"
     }
 
 
