@@ -82,7 +82,7 @@ _COMMENT = re.compile(r"\A\s*<!--\s*\w*(?:think|thought|reason).*?-->\s*", re.I 
 _ANSWER_TITLE = re.compile(rf"^{_SIGNS}(?:(?:final|my|the) )*(?:answer|response|output|reply){_LINE_END}", re.I | re.M)
 _ESCAPED = re.compile(r"&lt;[/|]?[\w:]*(?:think|thought|reason)", re.I)
 _UNKNOWN_TAG = re.compile(
-    r"\A\s*<(?:start_|begin_)?(?P<name>[^\W\d][\w.:-]*)>(?P<inner>[^<]+.*?)"
+    r"\A\s*<(?:start_|begin_)?(?P<name>[^\W\d][\w.:-]*)>(?P<inner>[^<].*?)"
     r"<(?:/|/?end_|/start_)(?P=name)>\s*(?P<rest>\S.*)", re.I | re.S,
 )  # fmt: skip
 _HTML = re.compile(
@@ -92,7 +92,7 @@ _HTML = re.compile(
 _BARE_WORD = re.compile(r"\A\s*/?(?:thought|think|thinking|analysis|reasoning)[ \t]*\n")
 _CHANNEL = re.compile(r"\s*(\w+)(?:[^<\n]{0,80}(?:<\|(?!message)\w+\|>[^<\n]{0,40})?<\|message\|>)?")
 _TAGGED = re.compile(r"(\w+)<\|sep\|>")
-_RECIPIENT = re.compile(r"(?:<\|start\|>assistant)?[ \t]*to=(self|user)(?=<\|message\|>)")
+_RECIPIENT = re.compile(r"(?:<\|start\|>assistant)?[ \t]{0,4}to=(self|user)(?=<\|message\|>)")
 _BULLET = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)])+[ \t]+")
 _LINK = re.compile(r"\([^()\s]+\)")
 _TYPED = re.compile(r"=\s*[\"']?\w*(?:think|thought|reason)", re.IGNORECASE)
@@ -100,6 +100,7 @@ _ANSWER_TAG = re.compile(rf"<((?:\w+[_-])?(?:{'|'.join(sorted(_ANSWERS))}))>\s*"
 _ANSWER_TAGS = re.compile(rf"^[ \t]*<({'|'.join(sorted(_ANSWERS))})>(?=.*</\1>)", re.I | re.M | re.S)
 _NEAR = 400  # characters of its line on either side of a mark that tell how it is used
 _MOST_MARKS = 500
+_NESTED = 3  # tags around an answer
 _PROSE = 5  # words in a tag from which on they are prose
 
 
@@ -282,12 +283,14 @@ def _without_marks(text: str) -> CleanReply:
 
 def _unwrapped(answer: str) -> str:
     """Remove the tags around an answer that follows thoughts: `<answer>`, `<response>`."""
-    while tag := _ANSWER_TAG.match(answer):
+    for _ in range(_NESTED):
+        if not (tag := _ANSWER_TAG.match(answer)):
+            break
         inner, closing, rest = answer[tag.end() :].rpartition(f"</{tag[1]}>")
         answer = inner.rstrip() + rest if closing else answer[tag.end() :]
-    tail = re.search(r"\s*</(\w+)>\s*\Z", answer)  # of tags around thoughts and answer
+    tail = re.search(r"</(\w+)>\s{0,9}\Z", answer)  # of tags around thoughts and answer
     around = tail and tail[1].casefold() in _ANSWERS and f"<{tail[1]}>" not in answer
-    return answer[: tail.start()] if tail and around else answer
+    return answer[: tail.start()].rstrip() if tail and around else answer
 
 
 class _Marks:

@@ -339,9 +339,25 @@ def test_what_cannot_be_told_is_unreadable(reply: str) -> None:
 
 @pytest.mark.parametrize(
     "atom",
-    ["<", "<think>", "</think>", "[", "<|", "<|a|>", "```\n", '"', "`", "<a ", "think\n", "<|channel|>", "\n<think>"],
+    [
+        "<",
+        "<think>",
+        "</think>",
+        "[",
+        "<|",
+        "<|a|>",
+        "```\n",
+        '"',
+        "`",
+        "<a ",
+        "think\n",
+        "<|channel|>",
+        "\n<think>",
+        " ",
+        "a ",
+    ],
 )
-@pytest.mark.parametrize("head", ["", "<think>", "sure ", '{"a": "'])
+@pytest.mark.parametrize("head", ["", "<think>", "<mull>", "<think>a</think>", "sure ", '{"a": "'])
 def test_marks_without_sense_take_time_in_proportion(atom: str, head: str) -> None:
     began = time.process_time()
     for length in (400, 200_000):
