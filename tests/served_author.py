@@ -24,6 +24,7 @@ from beamlib.llm.endpoints import Author
 from beamlib.llm.model import Prompt
 from beamlib.llm.prompts import prompt_file
 from scripted_server import Answer, body_text
+from steady_replies import steady_reply
 
 _SLOT = re.compile(r"\{\{ *(?P<name>\w+)(?: or \"(?P<default>[^\"]*)\")? *\}\}")
 
@@ -60,6 +61,10 @@ def forms() -> tuple[Form, ...]:
         start = text[: next(_SLOT.finditer(text)).start()]
         found.append(Form(name, start, re.compile(pattern, re.DOTALL), defaults))
     return tuple(sorted(found, key=lambda form: -len(form.start)))
+
+
+READERS = "You help a user, and you have a single source for it"
+"""How the prompt of readers begins."""
 
 
 def recognise(text: str) -> tuple[Prompt, str]:
@@ -164,6 +169,8 @@ class ServedAuthor:
 
     def __call__(self, body: dict[str, Any]) -> str | Answer:
         text = body_text(body)
+        if text.startswith(READERS):
+            return steady_reply(body)  # a known question of admission
         prompt, _ = recognise(text)
         self.calls[prompt.id] += 1
         reply = _at_once(self.author, prompt)
