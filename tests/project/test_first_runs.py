@@ -30,6 +30,7 @@ def place(tmp_path: Path, repo_root: Path) -> Path:
     (tmp_path / "packages/beam_one").mkdir(parents=True)
     shutil.copy(repo_root / "scripts" / "venv.sh", tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
+    (tmp_path / "requirements.lock").touch()
     (tmp_path / "python").write_text(PYTHON)
     (tmp_path / "python").chmod(0o755)
     return tmp_path
