@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -149,9 +150,11 @@ def execute_all(work: Sequence[Work], max_concurrency: int) -> Iterator[Path]:
                 yield to_html(done.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            logging.disable()  # of every kernel that is ended, papermill says that it died
             while any(future.running() for future in futures):  # one may have been about to start another
                 end_kernels()
                 time.sleep(0.1)
+            logging.disable(logging.NOTSET)
             raise
 
 
