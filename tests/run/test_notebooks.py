@@ -228,7 +228,7 @@ def test_parameters_are_documented(repo_root: Path) -> None:
     base = load_parameters(PARAMS / BASE)
     usual = {name: field.default for name, field in FIELDS.items() if not field.is_required()}
     by_name = {name for memory in named_memories() for name in memory_kind(memory).own_settings.model_fields}
-    assert len(usual.keys() - by_name) == 13 and usual == {name: base[name] for name in usual}
+    assert len(usual.keys() - by_name) == 14 and usual == {name: base[name] for name in usual}
 
 
 def test_a_run_folder_that_is_data_is_refused(tmp_path: Path) -> None:
