@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
-from io import StringIO
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from beamlib.confirmation import cost_in_words
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.stored_model import CallStore, Totals
+from beamlib.report.table import text_blocks
 from beamlib.run import Run
 from beamlib.text import count, money
 
@@ -123,17 +121,14 @@ class Estimate(BaseModel):
         """Render a table with a row per step, then its bases, warnings and totals."""
         if not self.pending:
             return pending_line(self)
-        table = Table(box=SIMPLE_HEAD, show_edge=False)
-        for name in ("stage", "role", "step", "model", "calls", "held", "input", "cached", "output", "cost"):
-            table.add_column(name, justify="left" if name in ("stage", "role", "step", "model") else "right")
+        header = ("stage", "role", "step", "model", "calls", "held", "input", "cached", "output", "cost")
+        rows = []
         for row in self.rows:
             numbers = (row.calls, row.held, row.input_tokens, row.cached_tokens, row.output_tokens)
             cost = "unknown" if row.dollars is None else money(row.dollars)
-            table.add_row(row.stage, row.role, row.step, row.model, *(f"{n:,}" for n in numbers), cost)
-        text = StringIO()
-        Console(file=text, width=160, color_system=None, markup=False, emoji=False).print(table)
-        lines = [line.rstrip() for line in text.getvalue().splitlines()]
-        return "\n".join([*lines, "", *self.bases(), *self.warnings, "", pending_line(self)])
+            rows.append([row.stage, row.role, row.step, row.model, *(f"{n:,}" for n in numbers), cost])
+        table = text_blocks(header, rows, [number < 4 for number in range(len(header))], 3, Console().width)
+        return "\n".join([table, "", *self.bases(), *self.warnings, "", pending_line(self)])
 
     def bases(self) -> Iterator[str]:
         """Yield sentences on how the numbers were computed."""

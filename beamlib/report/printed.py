@@ -7,13 +7,12 @@ from textwrap import fill
 from typing import Any
 
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
 
 from beamlib.data.gold import ABILITIES
 from beamlib.files import to_json
 from beamlib.report.csv_cells import safe_cells
+from beamlib.report.table import text_blocks
 from beamlib.scoring.intervals import interval_note
 
 
@@ -86,32 +85,12 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, names: Seque
     if as_json:
         print(to_json(list(rows), indent=2))
         return
-    console = Console(markup=False, emoji=False)  # with markup off: [red] in a name is no colour
-    width, others = console.width, [name for name in rows[0] if name not in names] if rows else []
-    while others or (rows and names):
-        shown = len(others)
-        while shown > 1 and _width(_grid(rows, (*names, *others[:shown])), console) > width:
-            shown -= 1
-        grid = _grid(rows, (*names, *others[:shown]))
-        console.width = max(width, _width(grid, console))
-        console.print(grid)
-        others = others[shown:]
-        if not others:
-            return
-        print()
-
-
-def _grid(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Grid:
-    grid = Grid(box=SIMPLE_HEAD, show_edge=False)
-    for name in names:
-        grid.add_column(name.replace("_", "\n"), justify="left" if isinstance(rows[0][name], str) else "right")
-    for row in rows:
-        grid.add_row(*(_cell(row[name]) for name in names))
-    return grid
-
-
-def _width(grid: Grid, console: Console) -> int:
-    return console.measure(grid, options=console.options.update(max_width=10_000)).maximum
+    if not rows:
+        return
+    columns = [*names, *(name for name in rows[0] if name not in names)]
+    header, left = [name.replace("_", "\n") for name in columns], [isinstance(rows[0][name], str) for name in columns]
+    cells = [[_cell(row[name]) for name in columns] for row in rows]
+    print(text_blocks(header, cells, left, len(names), Console().width))
 
 
 def _cell(value: object) -> str:

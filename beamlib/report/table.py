@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from io import StringIO
 from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Literal
 
 import pandas as pd
@@ -22,7 +22,6 @@ from beamlib.files import read_text, write_text
 from beamlib.report.csv_cells import safe_cells, safe_line
 from beamlib.report.footer import SHOWN_LINES, Footer
 
-_WIDTH = 180
 _MARKS = re.compile(
     r"[\\`*|~$]"  # code, emphasis, cells, what is struck out, formulas
     r"|(?<![^\W_])_|_(?![^\W_])"  # inside a word it means nothing
@@ -110,17 +109,43 @@ class Table:
     def _repr_html_(self) -> str:
         return self.to_html()
 
-    def to_text(self) -> str:
-        """Write a table for the terminal, the footer below."""
-        grid = Grid(title=self.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
-        for number, name in enumerate(self.header):
-            grid.add_column(name, justify="left" if number < self.names else "right")
-        for row in self.rows():
-            grid.add_row(*row)
-        text = StringIO()
-        Console(file=text, width=_WIDTH, color_system=None, markup=False, emoji=False).print(grid)
-        lines = [line.rstrip() for line in text.getvalue().splitlines()]
-        return "\n".join([*lines, *self.footer]) + "\n"
+    def to_text(self, width: int = 0) -> str:
+        """Write a table for a terminal of `width` columns (by default this one, 80 in a pipe), the footer below."""
+        width = width or Console().width
+        left = [number < self.names for number in range(len(self.header))]
+        table = text_blocks(self.header, self.rows(), left, self.names, width)
+        return "\n".join([fill(self.title, width), table, *(fill(line, width) for line in self.footer)]) + "\n"
+
+
+_HEADING = 13
+"""Columns of a heading, whose words go on below."""
+
+
+def text_blocks(
+    header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool], names: int, width: int
+) -> str:
+    """Write a table as text: what is wider than `width` becomes blocks that begin with the first `names` columns.
+
+    No cell is shortened. `left` tells which columns are justified to the left.
+    """
+    console = Console(width=10_000, color_system=None, markup=False, emoji=False)
+    blocks, begin = list[str](), min(names, len(header))
+    headings = [name if "\n" in name else fill(name, _HEADING, break_long_words=False) for name in header]
+    while begin < len(header) or not blocks:
+        for end in range(len(header), begin, -1) if begin < len(header) else [begin]:
+            columns = [*range(names), *range(begin, end)]
+            grid = Grid(box=SIMPLE_HEAD, show_edge=False)
+            for column in columns:
+                grid.add_column(headings[column], justify="left" if left[column] else "right")
+            for row in rows:
+                grid.add_row(*(row[column] for column in columns))
+            if console.measure(grid).maximum <= width:
+                break
+        with console.capture() as text:
+            console.print(grid)
+        blocks.append("\n".join(line.rstrip() for line in text.get().splitlines()))
+        begin = end
+    return "\n\n".join(blocks)
 
 
 def save_table(table: Table, name: str, folder: Path) -> list[Path]:

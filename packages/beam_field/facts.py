@@ -17,7 +17,7 @@ JUDGE_ERROR = "packages/beam_offline/measured/judge_error.csv"
 JUDGE = "python benchmarks/judge.py --data FOLDER"
 
 
-@fact("field.runs", unit="runs", source="packages/beam_field/verdicts.csv", command="beamlib field")
+@fact("field.runs", unit="runs", source="packages/beam_field/verdicts.csv", command="beamlib facts field.runs")
 def runs() -> int:
     """Published runs whose verdicts per nugget are shipped and scored by the same protocols."""
     return len({row["run"] for row in csv.DictReader(files("beam_field").joinpath("verdicts.csv").open())})

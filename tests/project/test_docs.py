@@ -12,6 +12,8 @@ import pytest
 import typer
 
 from beam_run.cli import app
+from beam_run.facts import load_facts
+from beamlib.report.facts import known_facts
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
@@ -66,8 +68,8 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-def unknown_options(document: Path) -> Iterator[str]:
-    for match in COMMAND.finditer(codes(document.read_text("utf-8"))):
+def unknown_options(text: str) -> Iterator[str]:
+    for match in COMMAND.finditer(text):
         program, words = match[1], match[2].split()
         command = COMMANDS.commands["run-all"] if program == "run_all.sh" else COMMANDS
         if program in ("beamlib", "run_all.sh"):
@@ -100,4 +102,12 @@ def all_options() -> set[str]:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_document_names_exists(document: Path) -> None:
     alone = set(re.findall(r"`(--[a-z][a-z-]+)", document.read_text("utf-8"))) - all_options() - OF_OTHERS
-    assert [*missing_paths(document), *unknown_options(document), *sorted(alone)] == []
+    assert [*missing_paths(document), *unknown_options(codes(document.read_text("utf-8"))), *sorted(alone)] == []
+
+
+def test_the_command_of_every_fact_exists() -> None:
+    load_facts()
+    facts = known_facts()
+    assert len(facts) > 20
+    assert {fact.name: [*unknown_options(fact.command)] for fact in facts if [*unknown_options(fact.command)]} == {}
+    assert [*unknown_options("beamlib field"), *unknown_options("beamlib evidence --ks 5")]
