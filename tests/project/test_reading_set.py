@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-MOST_MODULES, MOST_LINES = 59, 10_800
+MOST_MODULES, MOST_LINES = 59, 10_700
 RECORDS_ALONE = (
     "beamlib.commands",
     "beamlib.processes",
