@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from textwrap import fill
 
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, sha256_of_file, to_json
@@ -169,3 +170,38 @@ def count(number: int | None, noun: str, plural: str = "") -> str:
     """Format a number with its noun: "1 call", "2 calls", or "calls not reported" for None."""
     plural = plural or f"{noun}s"
     return f"{plural} not reported" if number is None else f"{number:,} {noun if number == 1 else plural}"
+
+
+_HEADING = 13
+"""Columns of a heading, whose words go on below."""
+
+
+def text_blocks(
+    header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool], names: int, width: int
+) -> str:
+    """Write a table as text: what is wider than `width` becomes blocks that begin with the first `names` columns.
+
+    No cell is shortened. `left` tells which columns are justified to the left.
+    """
+    from rich.box import SIMPLE_HEAD  # most that count words print no table
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    console = Console(width=10_000, color_system=None, markup=False, emoji=False)
+    blocks, begin = list[str](), min(names, len(header))
+    headings = [name if "\n" in name else fill(name, _HEADING, break_long_words=False) for name in header]
+    while begin < len(header) or not blocks:
+        for end in range(len(header), begin, -1) if begin < len(header) else [begin]:
+            columns = [*range(names), *range(begin, end)]
+            grid = Grid(box=SIMPLE_HEAD, show_edge=False)
+            for column in columns:
+                grid.add_column(headings[column], justify="left" if left[column] else "right")
+            for row in rows:
+                grid.add_row(*(row[column] for column in columns))
+            if console.measure(grid).maximum <= width:
+                break
+        with console.capture() as text:
+            console.print(grid)
+        blocks.append("\n".join(line.rstrip() for line in text.get().splitlines()))
+        begin = end
+    return "\n\n".join(blocks)

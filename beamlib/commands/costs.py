@@ -13,9 +13,8 @@ from rich.console import Console
 from beamlib.confirmation import cost_in_words
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.stored_model import CallStore, Totals
-from beamlib.report.table import text_blocks
 from beamlib.run import Run
-from beamlib.text import count, money
+from beamlib.text import count, money, text_blocks
 
 _Stage = Literal["memory reading", "answering", "judging"]
 COST_STAGES: tuple[_Stage, ...] = ("memory reading", "answering", "judging")

@@ -12,8 +12,8 @@ from rich.console import Console
 from beamlib.data.gold import ABILITIES
 from beamlib.files import to_json
 from beamlib.report.csv_cells import safe_cells
-from beamlib.report.table import text_blocks
 from beamlib.scoring.intervals import interval_note
+from beamlib.text import text_blocks
 
 
 def print_by_ability(

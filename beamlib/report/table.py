@@ -14,13 +14,12 @@ from typing import Any, Literal
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
 
 from beamlib.files import read_text, write_text
 from beamlib.report.csv_cells import safe_cells, safe_line
 from beamlib.report.footer import SHOWN_LINES, Footer
+from beamlib.text import text_blocks
 
 _MARKS = re.compile(
     r"[\\`*|~$]"  # code, emphasis, cells, what is struck out, formulas
@@ -115,37 +114,6 @@ class Table:
         left = [number < self.names for number in range(len(self.header))]
         table = text_blocks(self.header, self.rows(), left, self.names, width)
         return "\n".join([fill(self.title, width), table, *(fill(line, width) for line in self.footer)]) + "\n"
-
-
-_HEADING = 13
-"""Columns of a heading, whose words go on below."""
-
-
-def text_blocks(
-    header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool], names: int, width: int
-) -> str:
-    """Write a table as text: what is wider than `width` becomes blocks that begin with the first `names` columns.
-
-    No cell is shortened. `left` tells which columns are justified to the left.
-    """
-    console = Console(width=10_000, color_system=None, markup=False, emoji=False)
-    blocks, begin = list[str](), min(names, len(header))
-    headings = [name if "\n" in name else fill(name, _HEADING, break_long_words=False) for name in header]
-    while begin < len(header) or not blocks:
-        for end in range(len(header), begin, -1) if begin < len(header) else [begin]:
-            columns = [*range(names), *range(begin, end)]
-            grid = Grid(box=SIMPLE_HEAD, show_edge=False)
-            for column in columns:
-                grid.add_column(headings[column], justify="left" if left[column] else "right")
-            for row in rows:
-                grid.add_row(*(row[column] for column in columns))
-            if console.measure(grid).maximum <= width:
-                break
-        with console.capture() as text:
-            console.print(grid)
-        blocks.append("\n".join(line.rstrip() for line in text.get().splitlines()))
-        begin = end
-    return "\n\n".join(blocks)
 
 
 def save_table(table: Table, name: str, folder: Path) -> list[Path]:
