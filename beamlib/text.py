@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from textwrap import fill
 
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, sha256_of_file, to_json
@@ -172,10 +171,6 @@ def count(number: int | None, noun: str, plural: str = "") -> str:
     return f"{plural} not reported" if number is None else f"{number:,} {noun if number == 1 else plural}"
 
 
-_HEADING = 13
-"""Columns of a heading, whose words go on below."""
-
-
 def text_blocks(
     header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool], names: int, width: int
 ) -> str:
@@ -189,13 +184,12 @@ def text_blocks(
 
     console = Console(width=10_000, color_system=None, markup=False, emoji=False)
     blocks, begin = list[str](), min(names, len(header))
-    headings = [name if "\n" in name else fill(name, _HEADING, break_long_words=False) for name in header]
     while begin < len(header) or not blocks:
         for end in range(len(header), begin, -1) if begin < len(header) else [begin]:
             columns = [*range(names), *range(begin, end)]
             grid = Grid(box=SIMPLE_HEAD, show_edge=False)
             for column in columns:
-                grid.add_column(headings[column], justify="left" if left[column] else "right")
+                grid.add_column(header[column], justify="left" if left[column] else "right")
             for row in rows:
                 grid.add_row(*(row[column] for column in columns))
             if console.measure(grid).maximum <= width:

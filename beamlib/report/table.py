@@ -21,6 +21,8 @@ from beamlib.report.csv_cells import safe_cells, safe_line
 from beamlib.report.footer import SHOWN_LINES, Footer
 from beamlib.text import text_blocks
 
+_HEADING = 13  # columns of a heading, whose words go on below
+
 _MARKS = re.compile(
     r"[\\`*|~$]"  # code, emphasis, cells, what is struck out, formulas
     r"|(?<![^\W_])_|_(?![^\W_])"  # inside a word it means nothing
@@ -112,7 +114,8 @@ class Table:
         """Write a table for a terminal of `width` columns (by default this one, 80 in a pipe), the footer below."""
         width = width or Console().width
         left = [number < self.names for number in range(len(self.header))]
-        table = text_blocks(self.header, self.rows(), left, self.names, width)
+        header = [fill(name, _HEADING, break_long_words=False) for name in self.header]
+        table = text_blocks(header, self.rows(), left, self.names, width)
         return "\n".join([fill(self.title, width), table, *(fill(line, width) for line in self.footer)]) + "\n"
 
 
