@@ -71,13 +71,22 @@ class TlsServer:
         self.latency, self.reply, self.surplus = latency, reply, surplus
         self.connections = self.peak = self.pending = self.requests = 0
         self.headers: list[dict[str, str]] = []
+        self._open = set[asyncio.StreamWriter]()
+
+    def drop_connections(self) -> None:
+        """Break every connection, as a server does that restarts."""
+        for writer in self._open:
+            self._loop.call_soon_threadsafe(writer.transport.abort)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._loop = asyncio.get_running_loop()
+        self._open.add(writer)
         tls = writer.get_extra_info("ssl_object")
         http2 = tls is not None and tls.selected_alpn_protocol() == "h2"
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # it ends with the block
             await (self._http2(reader, writer) if http2 else self._http1(reader, writer))
+        self._open.discard(writer)
         writer.close()
 
     async def _reply(self, body: bytes) -> bytes:
@@ -158,7 +167,8 @@ async def _start(server: TlsServer, round_trip: float) -> int:
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         since = loop.time() + round_trip  # a connection over such a network begins after one
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(carry(reader, far_writer, since), carry(far_reader, writer, 0.0))
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(carry(reader, far_writer, since), carry(far_reader, writer, 0.0))
 
     far = await asyncio.start_server(relay, "127.0.0.1", 0, backlog=512)
     return int(far.sockets[0].getsockname()[1])

@@ -17,7 +17,7 @@ from beamlib.llm.faults import RetryableError
 from beamlib.llm.model import Completion, ModelError, Prompt, attempt_all
 from beamlib.llm.transport import Transport
 from scripted_server import completion
-from tls_server import TlsServer, serving, write_certificate
+from tls_server import TlsServer, number_asked, serving, write_certificate
 
 
 @pytest.fixture(scope="module")
@@ -31,48 +31,73 @@ def ask(address: str, count: int = 40, **fields: Any) -> list[Completion | Model
     return attempt_all(EndpointModel("reader", Endpoint(**settings)), prompts)
 
 
+def texts(replies: list[Completion | ModelError]) -> list[str]:
+    return [reply.text if isinstance(reply, Completion) else str(reply) for reply in replies]
+
+
 @pytest.mark.parametrize("protocol", ["h2", "http/1.1"])
-def test_http2_shares_a_connection_and_http1_has_one_per_call(
+def test_http2_keeps_its_connections_and_http1_has_one_per_call(
     protocol: str, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     server = TlsServer(certificate, protocol, latency=0.5)  # longer than eight handshakes on a busy machine
     with serving(server) as address:
         replies = ask(address)
-    assert [reply.text if isinstance(reply, Completion) else str(reply) for reply in replies] == [
-        str(number) for number in range(40)
-    ]
+    assert texts(replies) == [str(number) for number in range(40)]
     assert server.peak == 8
     if protocol == "h2":
-        assert server.connections <= 2
+        assert server.connections == 8
         assert all("connection" not in headers for headers in server.headers)
     else:
         assert server.connections == 40
 
 
-def test_calls_over_http1_do_not_wait_for_the_handshakes_of_others(
-    certificate: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("protocol", ["h2", "http/1.1"])
+def test_calls_do_not_wait_for_the_handshakes_of_others(
+    protocol: str, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    server = TlsServer(certificate, "http/1.1", latency=1.0)
+    server = TlsServer(certificate, protocol, latency=1.0)
     with serving(server, round_trip=0.4) as address:  # one after the other there would be two at once
         replies = ask(address, 16)
     assert all(isinstance(reply, Completion) for reply in replies)
-    assert server.connections == 16
+    assert server.connections == (8 if protocol == "h2" else 16)
     assert server.peak >= 6
 
 
-def test_requests_that_fill_the_window_of_a_connection_get_more_of_them(
-    certificate: Path, monkeypatch: pytest.MonkeyPatch
+class UnevenServer(TlsServer):
+    """Takes two seconds for the first two questions."""
+
+    async def _reply(self, body: bytes) -> bytes:
+        self.latency = 2.0 if b"about 0?" in body or b"about 1?" in body else 0.01
+        return await super()._reply(body)
+
+
+def test_a_reply_over_http2_waits_for_no_other_reply(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    order: list[str] = []
+
+    def reply(body: dict[str, Any]) -> str:
+        order.append(number_asked(body))
+        return order[-1]
+
+    with serving(UnevenServer(certificate, "h2", reply=reply)) as address:
+        assert texts(ask(address, 24, concurrency=3)) == [str(number) for number in range(24)]
+    assert {"0", "1"} <= set(order[-12:])
+
+
+def test_a_server_that_restarts_loses_no_call(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    server = TlsServer(certificate, "h2", latency=0.5)
+    server = TlsServer(certificate, "h2", latency=0.01)
     with serving(server) as address:
-        replies = ask(address, 24, extra={"padding": "x" * 40_000})
-        assert server.connections == 8
-        replies += ask(address, 20, extra={"padding": "x" * 200_000}, concurrency=20)  # more than there may be
-    assert all(isinstance(reply, Completion) for reply in replies)
-    assert server.connections <= 8 + 16
+        replies = ask(address, 24, concurrency=4)
+        server.drop_connections()
+        replies += ask(address, 24, concurrency=4)
+    assert texts(replies) == [str(number) for number in range(24)] * 2
+    assert server.connections == 8
+    assert not capsys.readouterr().err
 
 
 def test_a_certificate_that_is_not_accepted_says_how_to_give_its_authority(
