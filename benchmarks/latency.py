@@ -81,14 +81,14 @@ def measure(source: Source, lanes: int, wire: Wire, round_trip: float) -> Row:
             with ProcessPoolExecutor(1, mp_context=spawn) as pool:
                 spent = pool.submit(_work, source, base_url, lanes).result()
             ours.send("end")
-            requests, peak, connections, processor = ours.recv()
+            requests, connections, processor = ours.recv()
         finally:
             server.terminate()
             server.join()
     limits = bounds(spent.calls, spent.questions, lanes, round_trip)
     return {
         "wire": wire.value, "round_trip": round_trip, "calls": spent.calls, "questions": spent.questions,
-        "answered": spent.answered, "requests": requests, "most_at_once": peak, "connections": connections,
+        "answered": spent.answered, "requests": requests, "connections": connections,
         "seconds": spent.wall, "parts": spent.parts, **limits, "times_bound": spent.wall / limits["bound_seconds"],
         "processor_seconds": spent.processor, "server_processor_seconds": processor,
         "peak_mib": spent.peak / MIB, "base_mib": spent.base / MIB,
@@ -111,7 +111,6 @@ def print_report(report: Row) -> None:
             "client CPU s": "{processor_seconds:.2f}",
             "opened": "{connections:,}",
             "calls": "{requests:,}",
-            "at once": "{most_at_once}",
             "peak MiB": "{peak_mib:,.0f}",
         },
         [

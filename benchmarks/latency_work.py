@@ -58,7 +58,7 @@ class Spent:
 
 
 def serve(wire: Wire, round_trip: float, certificate: Path, pipe: Connection) -> None:
-    """Serve replies: send the base URL, wait for a word, then send the requests, the most at once and connections."""
+    """Serve replies: send the base URL, wait for a word, then send the numbers of requests and connections."""
     sys.path.insert(0, str(TESTS))
     from tls_server import TlsServer, serving
 
@@ -67,7 +67,7 @@ def serve(wire: Wire, round_trip: float, certificate: Path, pipe: Connection) ->
     with serving(server, round_trip) as base_url:
         pipe.send(base_url)
         pipe.recv()
-        pipe.send((server.requests, server.peak, server.connections, time.process_time()))
+        pipe.send((server.requests, server.connections, time.process_time()))
 
 
 class Replies:

@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 import tenacity
@@ -135,3 +136,9 @@ def memorycode_data() -> Path:
 @pytest.fixture(autouse=True)
 def _no_keys_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beamlib.llm.keys._kept", {})
+
+
+@pytest.fixture(autouse=True)
+def _no_servers_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what servers were like: the system gives a port again to the server of another test."""
+    monkeypatch.setattr("beamlib.llm.client._SERVICES", WeakKeyDictionary())

@@ -184,10 +184,11 @@ def serving(server: TlsServer, round_trip: float = 0.0) -> Iterator[str]:
     yield f"http{'s' if server.context else ''}://127.0.0.1:{port}/v1"
 
     async def end() -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=5)
+        for _ in range(3):  # a task that is cancelled may begin to wait for another
+            if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks, timeout=2)
         loop.stop()
 
     asyncio.run_coroutine_threadsafe(end(), loop)

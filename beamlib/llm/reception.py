@@ -66,7 +66,7 @@ class Reception:
         open: Whether the role waits, and one request at a time is tried.
         pause: Seconds before the next of these.
         overdue: Whether waiting has lasted too long for the few requests that failed.
-        said: What was already said of this role, so that it is said once.
+        said: What was already said of this role, so that it is said once; that it waits, once a term.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -158,6 +158,7 @@ class Reception:
     def _end(self, verdict: str) -> None:
         self.record_success(False)
         self.answered = False
+        self.said.discard("waits")
         self._terms.end(verdict)
         raise UserError(verdict)
 

@@ -30,7 +30,7 @@ from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import Task, TaskPlan, Unit
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
-from scripted_server import Answer, Faults, ScriptedServer, error_body
+from scripted_server import Answer, ScriptedServer, error_body
 from small_episodes import LOADED
 from steady_replies import steady_reply
 
@@ -258,14 +258,23 @@ def test_a_run_is_estimated_recorded_and_replayed(case: Case, tmp_path: Path, mo
 @EACH
 @pytest.mark.usefixtures("in_this_process", "short_pauses")
 def test_what_may_pass_is_asked_again_and_nothing_else(case: Case, tmp_path: Path) -> None:
-    faults = Faults(throttle=0.8, retry_after=0.01)
-    with ScriptedServer(replies(case), faults=faults, seed=1) as server:
-        models = models_file(server, tmp_path / "models.yaml", attempts=2)
+    usual, seen = replies(case), dict[str, int]()
+    attempts = 2
+
+    def busy(body: dict[str, Any]) -> str | Answer:
+        """Refuse every third request as often as one run tries it."""
+        request = json.dumps(body)
+        left = seen.setdefault(request, 0 if len(seen) % 3 else attempts)
+        seen[request] = max(0, left - 1)
+        return Answer(error_body("Slow down."), 429, {"Retry-After": "0.01"}) if left else usual(body)
+
+    with ScriptedServer(busy) as server:
+        models = models_file(server, tmp_path / "models.yaml", attempts=attempts)
         parameters = case.parameters(tmp_path / "run", models=models)
         first = case.run(parameters, tmp_path / "data", judged=False)
         failed = [a for name in first.stores for own in first.records(name).values() for a in own if a.transient]
         assert failed
-        server.faults = Faults()
+        server.reply = usual
         again = case.run(parameters, tmp_path / "data", judged=False)
         assert not [a for name in again.stores for own in again.records(name).values() for a in own if a.transient]
 

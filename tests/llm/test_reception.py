@@ -88,6 +88,17 @@ def test_one_that_stops_answering_ends_the_run_whatever_its_words_are(
     assert capsys.readouterr().err.count("one request at a time") == (status != 403)
 
 
+@pytest.mark.usefixtures("short_pauses")
+def test_a_cell_that_runs_again_is_told_again_that_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = Answer(error_body("glomp"), 503, {"Retry-After": "0.01"})
+    with ScriptedServer(after(20, bad)) as server:
+        for _ in range(2):
+            server.reply = after(20, bad)
+            with pytest.raises(UserError, match="same command goes on"):
+                attempt_all(model(server, concurrency=4), prompts(200))
+            assert capsys.readouterr().err.count("one request at a time") == 1
+
+
 @pytest.mark.parametrize("status", [404, 407, 423, 424, 425, 429, 498, 499, 500, 503, 529])
 @pytest.mark.usefixtures("short_pauses")
 def test_passing_failures_after_an_answer_lose_no_call(status: int) -> None:
