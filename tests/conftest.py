@@ -55,6 +55,11 @@ LONG = (
     "test_refused_run.py",
     "test_benchmarks.py",
     "test_cluster.py",
+    "test_own_memory.py",
+    "test_keys_in_proc.py",
+    "test_generation_served.py",
+    "test_consent.py",
+    "test_data_is_read_only.py",
 )
 """Files that take longest, first: begun late, one would keep a single process of the tests busy at the end."""
 
@@ -62,11 +67,18 @@ left_out = 0
 """Slow tests that were not run; under xdist the largest number of a worker, as each worker collects all of them."""
 
 
+def is_slow(item: pytest.Item) -> bool:
+    """Tell whether a test is left out usually: it says so, or its parameters are not among those that are quick."""
+    quick: Any = item.get_closest_marker("quick")
+    parameters: Any = getattr(item, "callspec", None)
+    return item.get_closest_marker("slow") is not None or (quick is not None and parameters.id not in quick.args)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave slow tests out unless `--slow` is given, and begin with the longest files."""
     global left_out
     if not config.option.slow:
-        slow = [item for item in items if item.get_closest_marker("slow")]
+        slow = [item for item in items if is_slow(item)]
         left_out = len(slow)
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]

@@ -141,6 +141,7 @@ def test_a_compound_claim_needs_all_its_parts(template: Manifest, tmp_path: Path
     assert claim_of(found, "beam-124").comparisons[0].why == "--sizes 100k --memory readagent"
 
 
+@pytest.mark.slow
 def test_arms_by_other_encoders_indexes_and_memories_are_those_of_tables_11_to_13(
     template: Manifest, tmp_path: Path
 ) -> None:

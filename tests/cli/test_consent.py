@@ -95,6 +95,7 @@ SILENT: dict[str, tuple[list[str], list[str]]] = {
 """What may call, without a yes, and what is announced."""
 
 
+@pytest.mark.quick("models", "one endpoint", "meme run", "memorycode generate")
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("what", SILENT)
 def test_no_request_is_sent_without_a_yes_and_nothing_is_left_behind(
@@ -123,6 +124,7 @@ def test_an_estimate_sends_nothing(server: ScriptedServer, place: Path, called: 
     assert server.connections == 0
 
 
+@pytest.mark.quick("01_plans", "05_memory", "11_meme")
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITE_NOTEBOOKS])
 def test_a_notebook_calls_nothing_without_a_yes(

@@ -31,6 +31,7 @@ def at_server(file: Path, server: ScriptedServer, folder: Path) -> Path:
     return copy
 
 
+@pytest.mark.quick("openai")
 @pytest.mark.parametrize("name", ["openai", "openrouter", "ollama", "vllm", "local"])
 def test_every_role_of_a_models_file_is_called_as_it_says(
     name: str, repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

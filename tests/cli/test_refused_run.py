@@ -85,6 +85,7 @@ def test_a_refused_run_says_so_and_is_asked_again(
     assert len(server.requests) == mended, "all calls are stored"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_a_run_whose_first_calls_are_all_refused_alike_ends_and_says_how_to_go_on(
     command: tuple[list[str | Path], ScriptedServer], replies: Mendable, called: Call

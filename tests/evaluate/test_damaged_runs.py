@@ -155,6 +155,7 @@ def test_no_worker_outlives_its_parent(number: signal.Signals, code: int, tmp_pa
     assert not alive(worker)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_from_outside_is_one_sentence(tmp_path: Path) -> None:
     from beamlib.processes import process_pool
 

@@ -133,6 +133,7 @@ def test_a_damaged_record_is_named(parameters: RunParameters, file: str) -> None
         (read_answers if file == "answers.jsonl" else read_judgements)(path.parent)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_worker")
 def test_one_conversation_in_two_processes_gives_the_same_bytes(parameters: RunParameters, tmp_path: Path) -> None:
     light = Arm(memory="light", retriever="bm25", k=2)

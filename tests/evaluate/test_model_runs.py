@@ -113,6 +113,7 @@ def test_evidence_recall_counts_the_contexts_of_questions_that_the_reader_refuse
     ]
 
 
+@pytest.mark.quick("0")
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("window", [300, 0])
 def test_an_endpoint_that_cuts_without_a_word_is_named(window: int, repo_root: Path, tmp_path: Path) -> None:
@@ -471,6 +472,7 @@ def test_a_dozen_signals_cost_nothing_at_all(repo_root: Path, tmp_path: Path) ->
         assert len(server.requests) == len({request.hash for request in server.requests}) == stored(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_signal_lets_what_is_paid_for_arrive_in_worker_processes_too(repo_root: Path, tmp_path: Path) -> None:
     draw = random.Random(5)
     with ScriptedServer(steady_reply, latency=0.5) as server:
@@ -488,6 +490,7 @@ def test_a_signal_lets_what_is_paid_for_arrive_in_worker_processes_too(repo_root
         assert len(server.requests) == len({request.hash for request in server.requests})
 
 
+@pytest.mark.slow
 def test_a_signal_waits_no_longer_than_it_says_and_a_second_one_not_at_all(repo_root: Path, tmp_path: Path) -> None:
     with ScriptedServer(steady_reply, latency=60) as server:
         models = models_file(server, tmp_path / "models.yaml", concurrency=6)

@@ -65,6 +65,7 @@ def asked(server: ScriptedServer) -> set[str]:
     return {request.body["model"] for request in server.requests}
 
 
+@pytest.mark.quick("2")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_models_file_edited_after_planning_is_not_asked(server: ScriptedServer, tmp_path: Path, workers: int) -> None:
     models = write_models(tmp_path / "models.yaml", server, "model-a")

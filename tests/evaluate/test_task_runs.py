@@ -165,6 +165,7 @@ def test_other_data_and_other_settings_concern_what_rests_on_them(case: Case, of
         assert {name for _, name in pending(case.plan(changed, place / "data"))} == {"bm25", "rag"} & names
 
 
+@pytest.mark.quick("beam")
 @EACH
 def test_processes_give_the_same_bytes_and_only_the_ceiling_is_handed_evidence(
     case: Case, offline: Callable[[Case], Path], tmp_path: Path

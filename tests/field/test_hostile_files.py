@@ -51,6 +51,7 @@ def changed(value: Any, path: tuple[Any, ...], change: str, odd: Any) -> Any:
     return value
 
 
+@pytest.mark.quick("records", "amb", "honcho")
 @pytest.mark.parametrize("form", FILES)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

@@ -61,6 +61,7 @@ def cost(server: ScriptedServer) -> float:
 ARMS = [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2)]
 
 
+@pytest.mark.slow
 def test_never_more_is_spent_and_the_run_goes_on(tmp_path: Path, repo_root: Path) -> None:
     with ScriptedServer(steady_reply, latency=0.02) as server:
         models = dear(server, tmp_path / "models.yaml")

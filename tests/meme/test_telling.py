@@ -396,6 +396,7 @@ def test_the_first_episodes_do_not_depend_on_how_many_there_are(
     assert [one.episode for one in few] == [many[one.episode.id] for one in few]
 
 
+@pytest.mark.slow
 def test_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
     made = []
     for seed in ("0", "1"):

@@ -87,6 +87,7 @@ def bystander(ordinary: list[str]) -> Iterator[None]:
     process.wait()
 
 
+@pytest.mark.quick("['--set', 'workers=2']")
 @pytest.mark.usefixtures("bystander")
 @pytest.mark.parametrize("way", [["--set", "workers=1"], ["--set", "workers=2"], ["--cluster", "local:1"]], ids=str)
 def test_no_process_of_the_run_shows_the_key(

@@ -51,6 +51,7 @@ def check_that_one_part_changes(loaded: Loaded, every: int = 3) -> None:
         assert no_filter == joined(no_pad, "SCRATCHPAD\n" + joined(*unfiltered_notes))
 
 
+@pytest.mark.quick("100K")
 @pytest.mark.parametrize("size", ["100K", "500K", "1M"])
 def test_ablations_of_real_conversations(beam_data: Path, size: str) -> None:
     source = find_conversations(beam_data, [size])[0]

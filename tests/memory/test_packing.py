@@ -64,6 +64,7 @@ def check_packing(light: Light, questions: list[str]) -> None:
                 assert passage_tokens(item.text, counter) > settings.context_tokens - counter.count(context.context)
 
 
+@pytest.mark.quick("beam-100K-0")
 @pytest.mark.parametrize(
     ("folder", "size", "place"), [("beam", "100K", 0), ("beam_500k", "500K", 0), ("beam_1m", "1M", 0)]
 )

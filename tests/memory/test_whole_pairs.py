@@ -84,6 +84,7 @@ def test_a_larger_budget_shows_all_that_a_smaller_one_does(
         assert shown + recollection.cuts.pairs_dropped == k
 
 
+@pytest.mark.quick("100K")
 @pytest.mark.parametrize("size", ["100K", "500K", "1M"])
 def test_all_pairs_of_table_9_are_whole_in_real_conversations(beam_data: Any, size: str) -> None:
     source = find_conversations(beam_data, [size])[-1]

@@ -340,6 +340,7 @@ def test_nothing_is_called_before_yes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert not order.out.exists()
 
 
+@pytest.mark.slow
 def test_a_killed_generation_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
     order = replace(ORDER, counts=(10, 15), per_count=1)
     code = (

@@ -165,6 +165,7 @@ def test_the_cited_messages_say_what_the_rubric_wants(domain: str) -> None:
             assert len(gold.rubric) == len(gold.evidence)
 
 
+@pytest.mark.quick("Trip Planning")
 @pytest.mark.parametrize("domain", ["Trip Planning", "Coding", "Math"])
 def test_the_same_seed_gives_the_same_bytes(domain: str, tmp_path: Path) -> None:
     """By two workers, whose sets and mappings are in another order."""

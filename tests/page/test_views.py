@@ -299,6 +299,7 @@ def _piece(reference: int, messages: dict[int, str], lines: list[str | list[int]
     return line if isinstance(line, str) else messages[line[0]].split("\n")[line[1]] + "\n" * (len(line) == 2)
 
 
+@pytest.mark.slow
 def test_a_zip_opens_elsewhere(page_run: Path, release: Path, tmp_path: Path, look: Look, called: object) -> None:
     run = tmp_path / "a run"
     shutil.copytree(page_run, run)

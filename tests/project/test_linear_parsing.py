@@ -33,6 +33,7 @@ ATOMS = (
 HEADS = ("", " ->-> ", "sure", '{"score": ', "here are the notes:")
 
 
+@pytest.mark.quick("judge", "list")
 @pytest.mark.parametrize("reader", READERS)
 def test_replies_of_200_000_characters_without_sense(reader: str) -> None:
     for atom in ATOMS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,13 +25,13 @@ OF_THE_PAPER = {
 """Where measurements, setups and claims of papers are about a memory by name."""
 
 
-def texts(file: Path) -> Iterator[str]:
-    """Yield the texts in a module, without those that document it."""
-    tree = ast.parse(file.read_text("utf-8"))
-    documenting = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documenting:
-            yield node.value
+@cache
+def texts(file: Path) -> frozenset[str]:
+    """Return the texts in a module, without those that document it."""
+    nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+    documenting = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    constants = (node for node in nodes if isinstance(node, ast.Constant) and id(node) not in documenting)
+    return frozenset(node.value for node in constants if isinstance(node.value, str))
 
 
 @pytest.mark.parametrize("name", sorted(memories().keys() - OTHERS))

@@ -80,7 +80,8 @@ FITTED_ON = {
 conversation asked about (`scripts/fit_hybrid.py`). 1M was not fitted on: both are the same claim, over 17 questions."""
 
 
-@pytest.mark.parametrize("size", [pytest.param("100K", marks=pytest.mark.slow), "500K", "1M"])
+@pytest.mark.quick("1M")
+@pytest.mark.parametrize("size", ["100K", "500K", "1M"])
 def test_the_default_index_finds_what_it_is_said_to_find(beam_data: Path, size: Size) -> None:
     if not (beam_data / size).is_dir():
         pytest.skip(f"no {size} conversations in {beam_data}")

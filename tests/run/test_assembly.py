@@ -77,6 +77,7 @@ def csv_of(run: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(run / "tables" / "all" / f"{name}.csv", comment="#").set_index(["size", "ability"])
 
 
+@pytest.mark.slow
 def test_table_1_of_four_backbones_and_two_sizes(served: tuple[Path, RunParameters]) -> None:
     run, _ = served
     table = assemble(run, AssemblyOptions())["table1_main_results"]

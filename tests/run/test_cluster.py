@@ -153,13 +153,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize(
-    "deed",
-    [
-        "kill the task",
-        *(pytest.param(deed, marks=pytest.mark.slow) for deed in ("kill the worker", "freeze the task", "freeze both")),
-    ],
-)
+@pytest.mark.quick("kill the task")
+@pytest.mark.parametrize("deed", ["kill the task", "kill the worker", "freeze the task", "freeze both"])
 def test_a_worker_that_is_lost_costs_nothing(
     deed: str, repo_root: Path, data: Path, fewer: tuple[dict[str, bytes], int], tmp_path: Path
 ) -> None:

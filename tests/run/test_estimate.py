@@ -275,6 +275,7 @@ def test_replies_that_later_prompts_contain_are_padded() -> None:
     assert pad_to_length(Prompt("scratchpad_filter", {"question": "", "chunk": ""}), "", 2) == "Nothing."
 
 
+@pytest.mark.quick("12000-True")
 @pytest.mark.parametrize(("window", "warned"), [(12_000, True), (131_072, False)])
 def test_the_plan_says_which_budgets_show_the_same(
     tmp_path: Path, repo_root: Path, beam_data: Path, window: int, warned: bool
