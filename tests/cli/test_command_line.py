@@ -76,6 +76,7 @@ def test_the_readme_shows_the_page_as_it_looks(run: Path, tmp_path: Path) -> Non
     assert difference(tmp_path / "page.png", PICTURE) < 0.02
 
 
+@pytest.mark.slow
 def test_a_second_run_gives_the_same_conversation_tables_and_figures(run: Path, called: Call) -> None:
     """Step by step, as the recipe does it; the notebooks, which take longest, are opened again below."""
     parts = ("generated", "tables", "figures", "100k", "page")

@@ -60,6 +60,7 @@ def test_every_role_of_a_models_file_is_called_as_it_says(
         assert headers == {f"Bearer {KEY}" if variables else "Bearer none"}
 
 
+@pytest.mark.slow
 def test_every_command_of_the_guide_does_what_it_says(
     repo_root: Path, tmp_path: Path, called: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

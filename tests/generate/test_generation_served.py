@@ -283,6 +283,7 @@ def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its
     assert hashes(folder) == before
 
 
+@pytest.mark.slow
 def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp_path: Path) -> None:
     # Refusals and empty lists leave too few probes now and then: they have tests of their own.
     kinds = [

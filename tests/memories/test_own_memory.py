@@ -350,6 +350,10 @@ def test_what_does_no_harm_is_taken(survivor: OwnMemory, deed: str, context: str
     assert len(set(found.message_ids)) == len(found.message_ids)
 
 
+@pytest.mark.quick(
+    "os.kill(os.getpid(), 9)-its process ended (Killed)",
+    "leave(BrokenPipeError('the database is gone'))-recall raised BrokenPipeError",
+)
 @pytest.mark.parametrize(
     ("deed", "reason"),
     [

@@ -124,6 +124,7 @@ def test_the_policy_lets_no_other_script_run(page_run: Path, tmp_path: Path, loo
     browser.problems.clear()
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(page_run: Path, release: Path, tmp_path: Path) -> None:
     again = tmp_path / page_run.name
     shutil.copytree(page_run, again)

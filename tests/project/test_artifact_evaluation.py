@@ -20,6 +20,7 @@ def commands(repo_root: Path) -> list[list[str]]:
     return [shlex.split(line) for line in block.group(1).splitlines()]
 
 
+@pytest.mark.slow
 def test_the_first_commands_run_and_print_what_the_page_says(
     repo_root: Path, called: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -264,6 +264,7 @@ def test_the_main_job_and_its_notebooks_leave_the_data_alone(places: Places, bef
     assert untouched(places, before)
 
 
+@pytest.mark.quick("data check", "run-all", "generate")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("command", TRIED)
 def test_no_command_writes_below_the_data(

@@ -168,6 +168,7 @@ def test_holm_equals_its_definition() -> None:
     assert holm([]) == [] and holm([0.7, 0.8]) == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_of_fifty_comparisons_without_a_difference_hardly_any_table_differs() -> None:
     """Ten abilities times five ablations, n = 20: plain tests find some in most tables, corrected ones hardly."""
     draws = np.random.default_rng(4).normal(size=(400, 50, 20))
