@@ -291,10 +291,13 @@ def _finite(text: str) -> float:
     return value
 
 
-def read_json(path: Path) -> Any:
-    """Parse a JSON file by `parse_json`; raise `UserError` if that refuses it."""
+def read_json(path: Path, most: int | None = None) -> Any:
+    """Parse a JSON file by `parse_json`; raise `UserError` if that refuses it or it has more than `most` characters."""
+    text = read_text(path, most)
+    if most is not None and len(text) > most:
+        raise UserError(f"{path}: has more than {most:,} characters, which no such file needs; shorten it.")
     try:
-        return parse_json(read_text(path))
+        return parse_json(text)
     except ValueError as error:
         raise UserError(f"{path}: {error}; restore the file, or delete it and run again.") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from beamlib.files import read_json, write_json
+from beamlib.files import MOST_YAML, read_json, write_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.memory.declared import memory_kind, named_memories
 from beamlib.memory.outside import only_named
@@ -19,7 +19,7 @@ NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "author
 
 def kept_values(path: Path) -> dict[str, Any] | None:
     """Return a run's parameters; None if the file holds no JSON object."""
-    kept = read_json(path)
+    kept = read_json(path, MOST_YAML)  # a value takes a hundred times its text: an archive of 68 KB took 2 GB
     return kept if isinstance(kept, dict) else None
 
 

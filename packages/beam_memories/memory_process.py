@@ -7,7 +7,6 @@ taken for an answer: a line without an id is log, and a line with another id end
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
@@ -20,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 from beam_memories.loopback import Loopback
 from beam_memories.own_process import GRACE, PROTOCOL
 from beam_memories.programs import Program
-from beamlib.files import sha256, to_json
+from beamlib.files import parse_json, sha256, to_json
 from beamlib.llm.exchange import Exchange
 from beamlib.llm.model import Outcome
 
@@ -96,7 +95,7 @@ class _Lines:
     """
 
     def __init__(self) -> None:
-        self.replies: asyncio.Queue[bytes | Ended | None] = asyncio.Queue()
+        self.replies: asyncio.Queue[str | Ended | None] = asyncio.Queue()
         self.nameless: float | None = None
         self.log = b""
         self._id, self._method = "", ""
@@ -141,10 +140,11 @@ class _Lines:
         if value is None and self._id and line.lstrip()[:1] == b"{" and self._id.encode() in line and whole:
             raise Ended("its reply is no JSON that can be read")
         # What has a method is a request that the memory repeats in its log.
-        given = None if value is None or "method" in value else value.get("id")
-        if self._method == "hello" and self._id and value is not None and given in (None, self._id):
-            greets = type(value.get("protocol")) is int or given is not None
-            if greets or ("error" in value and value.keys() <= Greeting.model_fields.keys()):
+        answer = None if value is None or "method" in value else value
+        given = None if answer is None else answer.get("id")
+        if self._method == "hello" and self._id and answer is not None and given in (None, self._id):
+            greets = type(answer.get("protocol")) is int or given is not None
+            if greets or ("error" in answer and answer.keys() <= Greeting.model_fields.keys()):
                 given = self._id
         if given is None or not whole:
             self._note(line + b"\n")
@@ -154,13 +154,13 @@ class _Lines:
             raise Ended("it answered what was not asked: a reply came twice, early, or with a wrong id")
         else:
             self._id = ""  # another line with this id is a second reply
-            self.replies.put_nowait(line)
+            self.replies.put_nowait(line.decode())
 
     def _resembles_reply(self, line: bytes) -> bool:
-        """Tell whether a line ends with an object that would answer the pending request, had it the id."""
+        """Tell whether a line ends with what would answer the pending request, had it the id and no method."""
         start = line.find(b"{")
         value = _parsed(line[start:]) if self._id and start >= 0 else None
-        if value is None or "method" in value:
+        if value is None:
             return False
         return "context" in value if self._method == "recall" else value.keys() <= {"id", "protocol"}
 
@@ -168,17 +168,10 @@ class _Lines:
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """Parse a line as a JSON object; None if it is anything else."""
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        value = parse_json(line.decode(), nan_as_null=True)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _decoded(line: bytes | None) -> str | None:
-    try:
-        return None if line is None else line.decode()
-    except UnicodeDecodeError:
-        raise Ended("its reply is no UTF-8", Outcome.FAILED) from None
 
 
 class MemoryProcess:
@@ -216,7 +209,7 @@ class MemoryProcess:
                 process.stdin.write(message.encode() + b"\n")
                 with suppress(ConnectionError):  # it ended without listening; why is seen below
                     await process.stdin.drain()
-                reply = _decoded(await self._reply(limit))
+                reply = await self._reply(limit)
         except TimeoutError:
             failure = Ended(f"it took more than {allowed:g} seconds (--memory-timeout) and was ended{self._hint()}")
         except Ended as error:
@@ -242,7 +235,7 @@ class MemoryProcess:
         self._reading = [asyncio.create_task(reader) for reader in readers]
         return process
 
-    async def _reply(self, limit: asyncio.Timeout) -> bytes | None:
+    async def _reply(self, limit: asyncio.Timeout) -> str | None:
         """Wait for the reply; None if the process, or a call of its own, has ended the exchange."""
         assert self._process is not None
         until, waited = limit.when() or 0.0, self._loopback.waited if self._loopback else 0.0
@@ -269,7 +262,10 @@ class MemoryProcess:
     def _hint(self) -> str:
         if self._lines.nameless is None:
             return ""
-        return "; a line looked like a reply, but without the request's id on a line of its own (docs/memories.md)"
+        return (
+            "; a line looked like a reply, but without the request's id on a line of its own, or with a 'method' "
+            "(docs/memories.md)"
+        )
 
     async def _end_of_it(self) -> str:
         assert self._process is not None

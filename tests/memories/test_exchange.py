@@ -113,6 +113,7 @@ LOG = "def ingested():\n reply()\n say({'level': 'info', 'msg': 'index built'})"
         "def ingested():\n say({'level': 'info', 'id': None})\n reply()",
         "say({'level': 'info'})\nsay('plain')\nsay([1])\nsay({'protocol': 'grpc'})\nsay({'error': 'x', 'n': 1})",
         "def greet():\n say({'protocol': 2})\n say({'protocol': 2})",
+        "def greet():\n say({**asked, 'level': 'debug'})\n reply(protocol=2)",
         "def recalled():\n for n in range(50): say({'context': 'not this', 'n': n})\n answer()",
         "def recalled():\n say({'level': 'debug', 'request': asked})\n say(asked)\n say('got ' + json.dumps(asked))\n"
         " answer()",
@@ -127,8 +128,8 @@ LOG = "def ingested():\n reply()\n say({'level': 'info', 'msg': 'index built'})"
         "def recalled():\n recalls == 2 and os.fork() == 0 and (time.sleep(.3), os._exit(0))\n"
         " answer()",
     ],
-    ids=["after ingest", "null id", "before the greeting", "greets twice", "log with contexts", "requests in its log",
-         "long lines", "deep lines", "bytes and CRLF", "a thread", "a child", "a fork"],
+    ids=["after ingest", "null id", "before the greeting", "greets twice", "a logged hello", "log with contexts",
+         "requests in its log", "long lines", "deep lines", "bytes and CRLF", "a thread", "a child", "a fork"],
 )  # fmt: skip
 def test_log_is_never_an_answer(tmp_path: Path, example: Loaded, changes: str) -> None:
     assert asked(python(tmp_path, changes), example) == WHOLE
@@ -149,8 +150,10 @@ DOUBLED = "def recalled():\n for _ in range(1 + (recalls == 2)): answer()"
         "def recalled():\n recalls == 2 and os.fork()\n answer()",
         "def recalled():\n if once():\n  say('{\"id\": \"' + asked['id'] + '\", \"con')\n"
         " answer()",
+        "def recalled():\n if once():\n  say('{\"id\": \"x\", \"id\": \"' + asked['id'] + '\", \"context\": \"no\"}')\n"
+        " answer()",
     ],
-    ids=["a reply doubled", "an ingest doubled", "a wrong id", "a number as id", "a fork", "half a line"],
+    ids=["a reply doubled", "an ingest doubled", "a wrong id", "a number as id", "a fork", "half a line", "two ids"],
 )  # fmt: skip
 def test_a_surplus_reply_costs_a_process_and_no_answer(tmp_path: Path, example: Loaded, changes: str) -> None:
     assert asked(python(tmp_path, changes), example) == WHOLE
@@ -180,11 +183,18 @@ def test_what_always_answers_wrongly_is_unscored(tmp_path: Path, example: Loaded
     "changes",
     [
         "def recalled():\n say({'context': 'CONTEXT FOR: ' + asked['question']})",
+        "def recalled():\n say({**asked, 'context': 'CONTEXT FOR: ' + asked['question']})",
         "def recalled():\n sys.stdout.write('50 % done ')\n answer()",
         "def ingested():\n say({})",
         "def greet():\n say({'protocol': 2})\ndef ingested():\n say({'protocol': 2})",
     ],
-    ids=["no id", "no line of its own", "ingest without", "as protocol 1 with the number changed"],
+    ids=[
+        "no id",
+        "the request with a context",
+        "no line of its own",
+        "ingest without",
+        "as protocol 1 with the number changed",
+    ],
 )
 def test_a_forgotten_id_is_told_soon(
     tmp_path: Path, example: Loaded, changes: str, monkeypatch: pytest.MonkeyPatch

@@ -134,6 +134,10 @@ HOSTILE: dict[str, tuple[Callable[[Files], Files], str]] = {
     "manifest as list": (lambda files: {**files, f"{RAG}/manifest.json": b"[]"}, "manifest.json"),
     "manifest unsigned": (lambda files: {**files, f"{RAG}/manifest.json": b"{}"}, "manifest.json"),
     "settings file as list": (lambda files: {**files, "100k/parameters.json": b"[]"}, "a JSON object is expected"),
+    "settings file that grows": (
+        lambda files: {**files, "100k/parameters.json": b"[" + b"[]," * 100_000 + b"[]]"},
+        "more than 262,144 characters",
+    ),
     "settings file empty": (lambda files: {**files, "100k/parameters.json": b""}, "parameters.json"),
     "tier": (of_settings(size="500K"), "not of 100k"),
     "backbone": (of_settings(backbone="../x"), "backbone"),
