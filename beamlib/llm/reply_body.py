@@ -38,7 +38,7 @@ def read_usage(usage: object) -> Usage:
     A count may be written as a text or with a decimal point.
 
     Output is the largest that the counts allow: where reasoning stands beside the completion (xAI, Gemini), only the
-    total contains it. Anthropic counts cached input beside `input_tokens`, everybody else within.
+    total contains it. Cached input is a part of the input, also where a server counts it beside (Anthropic).
     """
 
     def count(*path: str) -> int:
@@ -59,6 +59,8 @@ def read_usage(usage: object) -> Usage:
         *(count(name, "cached_tokens") for name in ("prompt_tokens_details", "input_tokens_details")),
         *(count(name) for name in ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")),
     )
+    if cached > sent or (cached and total == sent + cached + written):
+        sent += cached
     sent = sent or max(0, total - written)
     return Usage(sent, max(written, total - sent), cached)
 

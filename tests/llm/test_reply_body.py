@@ -27,6 +27,8 @@ REASONED = {"completion_tokens_details": {"reasoning_tokens": 2_000}}
         ({"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 5}, Usage(9, 4, 5)),
         ({"input_tokens": 4, "output_tokens": 4, "cache_read_input_tokens": 5}, Usage(9, 4, 5)),
         ({"input_tokens": 9, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 5}}, Usage(9, 4, 5)),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 513, "cached_tokens": 500}, Usage(509, 4, 500)),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 18, "cached_tokens": 5}, Usage(14, 4, 5)),
         ({"prompt_tokens": "9.5", "completion_tokens": True, "total_tokens": -1, "cached_tokens": None}, Usage()),
         ({"prompt_tokens": "9", "completion_tokens": "4", "total_tokens": "13"}, Usage(9, 4)),
         ({"prompt_tokens": 9.0, "completion_tokens": 4.0, "total_tokens": 13.0}, Usage(9, 4)),
