@@ -399,12 +399,12 @@ class EndpointModel:
             asker = replace(asker, name=f"{asker.name}{call.service.transport.via}")
         return status_error(asker, status, headers, text, sent)
 
-    def _json(self, call: Call, content: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _json(self, call: Call, response: Response, request: Mapping[str, Any]) -> dict[str, Any]:
         """Parse a reply; an error that came with status 200 is what its code says, or no completion."""
         try:
-            body = json.loads(content)
+            body = json.loads(response.content)
         except (ValueError, RecursionError):
-            text = self._text(content).lstrip()
+            text = self._text(response.content).lstrip()
             kind = " but a web page" if text[:1] == "<" else " but an event-stream" if text[:5] == "data:" else ""
             shown = excerpt(text[:2_000], self._key) or "nothing"
             raise RetryableError(f"the answer is not JSON{kind}: {shown}", structural=True) from None
@@ -413,7 +413,7 @@ class EndpointModel:
         code = error.get("code") if isinstance(error, dict) else None
         if str(code).isdecimal() and 400 <= int(str(code)[:4]) < 600:
             text = self._text(json.dumps({"error": error}).encode())
-            raise self._status_error(call, int(str(code)), {}, text, request)
+            raise self._status_error(call, int(str(code)), response.headers, text, request)
         return body
 
     def _nothing(self, content: bytes, body: object, name: str) -> RetryableError:
@@ -424,7 +424,7 @@ class EndpointModel:
 
     def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
         """Read the text of a completion. What is there counts, whatever reason to end it names but these kinds."""
-        body = self._json(call, response.content, request)
+        body = self._json(call, response, request)
         choice = _choice(body.get("choices"))
         if choice is None:
             raise self._nothing(response.content, body, "choices")
@@ -500,7 +500,7 @@ class ForwardingModel(EndpointModel):
         super()._leave_out(refusal, body, refused)
 
     def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
-        self._json(call, response.content, request)
+        self._json(call, response, request)
         text = self._text(response.content)
         try:
             body = parse_json(text)
