@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import cycle, islice
 from math import ceil
 from pathlib import Path
+from textwrap import shorten
 from typing import Protocol, get_args
 
 from beamlib.commands.costs import Estimate
@@ -31,6 +32,7 @@ from beamlib.llm.admission import (
     WORDS,
     Speed,
     admission_calls,
+    answers_another,
     learnt_marks,
     measured_speed,
     read_reply,
@@ -125,14 +127,15 @@ class Exam:
     mark: Callable[[Sequence[Completion | ModelError]], ExamResult]
 
 
-def known_questions(role: str, longest: int = 0, repeat: int = 0) -> list[KnownQuestion]:
+def known_questions(role: str, longest: int = 0, repeat: int = 0, mixed: int = 0) -> list[KnownQuestion]:
     """Return the known questions of a role.
 
     Args:
         longest: Tokens of the role's longest request; 0 for no long request.
         repeat: How often the long request was sent and cut.
+        mixed: How many requests for a word got another one's reply.
     """
-    asked = [_word(word) for word in WORDS]
+    asked = [_word(word, mixed) for word in WORDS]
     if role == "memory":
         variables = {"chunk": "- [messages 2-3] I keep fourteen hives.", "question": "How many hives do I keep?"}
         asked.append(KnownQuestion(Prompt("scratchpad_filter", variables, "a note that answers"), decision=True))
@@ -148,12 +151,12 @@ def known_questions(role: str, longest: int = 0, repeat: int = 0) -> list[KnownQ
     return asked
 
 
-def _word(word: str) -> KnownQuestion:
+def _word(word: str, repeat: int = 0) -> KnownQuestion:
     variables = {
         "context": f"[messages 2-3]\nUSER: The password of the garden gate is {word}.\nASSISTANT: I will remember it.",
         "question": "What is the password of the garden gate? Reply with that word alone.",
     }
-    return KnownQuestion(Prompt("answer", variables, word), (word,))
+    return KnownQuestion(Prompt("answer", variables, word, repeat=repeat), (word,))
 
 
 def _long(tokens: int, repeat: int = 0) -> KnownQuestion:
@@ -248,16 +251,14 @@ class Candidates:
     def _of_role(self, role: str, longest: int) -> list[KnownQuestion]:
         """Return a role's questions, with a long one if none as long has been read whole."""
         endpoint = self.endpoints[role]
-        whose = role, endpoint.model, endpoint.base_url
-        sent = [
-            call
-            for call in self.stored.values()
-            if (call.role, call.model, call.base_url) == whose and call.about.startswith(LONG) and call.text
-        ]
+        whose = endpoint.model, endpoint.base_url
+        served = [call for call in self.stored.values() if (call.model, call.base_url) == whose and call.text]
+        mixed = sum(call.about in WORDS and answers_another(call.text or "", call.about) for call in served)
+        sent = [call for call in served if call.role == role and call.about.startswith(LONG)]
         room = min(longest, endpoint.context_window - (endpoint.max_output_tokens or 0) - 1_000)
         cut = [call for call in sent if _is_cut(call.text, call.usage, _tokens_of(call))]
         most = max((_tokens_of(call) for call in sent if call not in cut), default=0)
-        questions = known_questions(role, 0 if most >= (room * _SHARE - _FRAME) * _SHARE else room, len(cut))
+        questions = known_questions(role, 0 if most >= (room * _SHARE - _FRAME) * _SHARE else room, len(cut), mixed)
         return [*questions, self.exam.first] if role == "judge" and self.exam else questions
 
 
@@ -364,6 +365,13 @@ class Admission:
             cure = advice(message, int(status[1]) if status else 0, Asker(who, endpoint.key_variable))
             raise UserError(f"{who} {message}; it answered none of {len(pairs)} known questions; {cure}; {CONTINUE}.")
         for question, reply in pairs:
+            word = question.prompt.about
+            if isinstance(reply, Completion) and word in WORDS and answers_another(reply.text, word):
+                raise UserError(
+                    f"{who} gives the reply to another request: asked for the password {word!r}, it says "
+                    f"{shorten(reply.text, 60)!r}. A cache in front of it may take like questions for one: switch it "
+                    f"off, or correct base_url; {CONTINUE}."
+                )
             if not question.tokens:
                 continue
             if isinstance(reply, ModelError):

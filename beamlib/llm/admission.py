@@ -117,12 +117,20 @@ def without_thoughts(reply: Completion, marks: Sequence[LearntMark]) -> Completi
     return replace(reply, text=text) if text.strip() else ModelError("gave a reply without text", Outcome.EMPTY)
 
 
+def answers_another(text: str, word: str) -> bool:
+    """Tell whether a reply says what another known question asked for, which only who has seen that one can know."""
+    return word not in text.casefold() and any(other in text.casefold() for other in WORDS)
+
+
 def learnt_marks(calls: Sequence[StoredCall], endpoint: Endpoint) -> tuple[LearntMark, ...]:
     """Return the marks of an endpoint's thoughts that its stored answers to the known questions show."""
     answers = [
         (call.text, call.about)
         for call in calls
-        if (call.model, call.base_url) == (endpoint.model, endpoint.base_url) and call.about in WORDS and call.text
+        if (call.model, call.base_url) == (endpoint.model, endpoint.base_url)
+        and call.about in WORDS
+        and call.text
+        and not answers_another(call.text, call.about)
     ]
     mark = learn_mark(answers)
     return (mark,) if mark else ()

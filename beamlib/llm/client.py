@@ -28,8 +28,8 @@ from beamlib.llm.keys import read_key, without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import Prompts, render
 from beamlib.llm.reception import Reception, Terms
-from beamlib.llm.reply_body import describe_tools, message_text, other_model, read_usage, with_own_counts
-from beamlib.llm.retrying import POLICIES
+from beamlib.llm.reply_body import describe_tools, find_usage, message_text, other_model, read_usage, with_own_counts
+from beamlib.llm.retrying import POLICIES, is_truncated
 from beamlib.llm.transport import Response, Transport
 
 _WITHOUT_TEXT: tuple[Route, ...] = ("embeddings", RERANK)  # replies are numbers
@@ -45,6 +45,8 @@ _FILTERED = re.compile(r"filter|safety|recitation|sensitive|block|prohibited|spi
 """Values of `finish_reason` of a withheld reply."""
 _NO_KEY = "none"
 _KEY_BYTES = 1 << 12
+_LONGEST_REPLIES: dict[tuple[str, str], int] = {}
+"""By address and model, the output tokens of the longest reply to this process."""
 
 
 class _Service:
@@ -149,11 +151,15 @@ class EndpointModel:
         return _without(body | settings.extra, settings.omit)
 
     def max_cost(self, prompt: Prompt) -> float:
-        """Return the highest price of one call in US dollars, 0 if unknown. No text has more tokens than bytes."""
+        """Return the highest price of one call in US dollars, 0 if unknown. No text has more tokens than bytes.
+
+        Where a reply was longer than its limit, as where reasoning stands beside it, others may be as long.
+        """
         body, endpoint = self.request(prompt), self.endpoint
         request_bytes = len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
         most = request_bytes if self.route in _WITHOUT_TEXT else min(request_bytes, endpoint.context_window)
-        return endpoint.dollars(most, 0, self._allowed_tokens(body)) or 0.0
+        longest = _LONGEST_REPLIES.get((endpoint.base_url, endpoint.model), 0)
+        return endpoint.dollars(most, 0, max(self._allowed_tokens(body), longest)) or 0.0
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Send `prompt`, with retries, and return the reply as it came.
@@ -250,11 +256,17 @@ class EndpointModel:
                 reception.record_alike(call.request, f"{self._who}: {failure}", asker, 200)
             else:
                 reception.record_passing(call.request, failure, asker, self.endpoint.patience)
-        elif failure.outcome is Outcome.REDIRECTED or (failure.outcome is Outcome.REFUSED and not self.forwards):
+        elif failure.outcome is Outcome.REDIRECTED or (
+            failure.outcome is Outcome.REFUSED and self.counts_refusal(call.prompt, str(failure))
+        ):
             status = re.search(r"answered with status (\d+)", str(failure))
             reception.record_alike(call.request, str(failure), asker, int(status[1]) if status else 0)
         else:  # refused for its length or content, or what another program wrote: this request alone
             reception.record_contact()
+
+    def counts_refusal(self, prompt: Prompt, message: str) -> bool:
+        """Tell whether a refusal says something about the endpoint: one of what another program wrote does not."""
+        return not self.forwards
 
     def _enter_reply(self, call: Call, reply: Completion) -> None:
         """Enter a reply in the ledger. Only an empty one is of no use, and not where a prompt's reply may be empty."""
@@ -276,9 +288,12 @@ class EndpointModel:
 
     def _allowed_tokens(self, body: Mapping[str, Any]) -> int:
         """Return the most tokens that all replies to a request may have."""
-        limits = [body[name] for name in LIMITS if isinstance(body.get(name), int)]
-        reply = min(limits, default=min(self.endpoint.context_window, UNLIMITED_TOKENS))
-        return reply * (body["n"] if isinstance(body.get("n"), int) else 1)
+        unlimited = min(self.endpoint.context_window, UNLIMITED_TOKENS)
+        return (self._limit(body) or unlimited) * (body["n"] if isinstance(body.get("n"), int) else 1)
+
+    def _limit(self, body: Mapping[str, Any]) -> int:
+        """Return the limit of tokens that a request sets, 0 if none."""
+        return min((body[name] for name in LIMITS if isinstance(body.get(name), int)), default=0)
 
     def _leave_out(self, refusal: RefusedField, body: Mapping[str, Any], refused: set[str]) -> None:
         """Leave the refused fields out of this role's requests from now on.
@@ -317,11 +332,19 @@ class EndpointModel:
             counted = with_own_counts(Completion("x" * self._allowed_tokens(body)), body).usage
             counted = replace(counted, output_tokens=self._allowed_tokens(body))
             raise ModelError(message, Outcome.TOO_LONG, usage(counted))
-        reply = self._read(call, response, body, tools=tools)
+        try:
+            reply = self._read(call, response, body, tools=tools)
+        except (RetryableError, ModelError) as failure:  # what came was paid for, whatever it is good for
+            if failure.usage != Usage() or (isinstance(failure, ModelError) and failure.outcome is Outcome.FILTERED):
+                failure.usage = usage(with_own_counts(Completion("", failure.usage), body).usage)
+            raise
         reply = with_own_counts(reply, body, writes=self.route not in _WITHOUT_TEXT)
         if reply.answered_by:
             self._say_once(call.reception, "model", f"names {reply.answered_by} as the model that answers.")
-        return replace(reply, usage=usage(reply.usage), latency=latency)
+        reply = replace(reply, usage=usage(reply.usage), latency=latency)
+        served = endpoint.base_url, endpoint.model
+        _LONGEST_REPLIES[served] = max(_LONGEST_REPLIES.get(served, 0), reply.usage.output_tokens)
+        return reply
 
     def _named(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return who a reply says has answered: another model than was asked, and a fingerprint."""
@@ -376,12 +399,12 @@ class EndpointModel:
             asker = replace(asker, name=f"{asker.name}{call.service.transport.via}")
         return status_error(asker, status, headers, text, sent)
 
-    def _json(self, call: Call, content: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _json(self, call: Call, response: Response, request: Mapping[str, Any]) -> dict[str, Any]:
         """Parse a reply; an error that came with status 200 is what its code says, or no completion."""
         try:
-            body = json.loads(content)
+            body = json.loads(response.content)
         except (ValueError, RecursionError):
-            text = self._text(content).lstrip()
+            text = self._text(response.content).lstrip()
             kind = " but a web page" if text[:1] == "<" else " but an event-stream" if text[:5] == "data:" else ""
             shown = excerpt(text[:2_000], self._key) or "nothing"
             raise RetryableError(f"the answer is not JSON{kind}: {shown}", structural=True) from None
@@ -390,21 +413,22 @@ class EndpointModel:
         code = error.get("code") if isinstance(error, dict) else None
         if str(code).isdecimal() and 400 <= int(str(code)[:4]) < 600:
             text = self._text(json.dumps({"error": error}).encode())
-            raise self._status_error(call, int(str(code)), {}, text, request)
+            raise self._status_error(call, int(str(code)), response.headers, text, request)
         return body
 
-    def _nothing(self, content: bytes, name: str) -> RetryableError:
+    def _nothing(self, content: bytes, body: object, name: str) -> RetryableError:
         """Build the failure of an answer with status 200 that has no `choices` or the like, with its own words."""
         message = error_text(self._text(content)[:100_000])[0]
-        return RetryableError(f"the answer has no {name}: {excerpt(message, self._key)}", structural=True)
+        usage = read_usage(find_usage(body)) if isinstance(body, dict) else Usage()
+        return RetryableError(f"the answer has no {name}: {excerpt(message, self._key)}", structural=True, usage=usage)
 
     def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
         """Read the text of a completion. What is there counts, whatever reason to end it names but these kinds."""
-        body = self._json(call, response.content, request)
+        body = self._json(call, response, request)
         choice = _choice(body.get("choices"))
         if choice is None:
-            raise self._nothing(response.content, "choices")
-        usage, reason = read_usage(body.get("usage")), choice.get("finish_reason")
+            raise self._nothing(response.content, body, "choices")
+        usage, reason = read_usage(find_usage(body)), choice.get("finish_reason")
         reason = excerpt(reason, self._key) if isinstance(reason, str) and reason else "stop"
         if _FAILED.search(reason):
             raise RetryableError(f"the reply ended with finish_reason {reason!r}", usage=usage)
@@ -417,6 +441,14 @@ class EndpointModel:
         text = message_text(message, tools=tools) if message else None
         if not isinstance(text, str):
             raise RetryableError("the answer contains no text", structural=True, usage=usage)
+        if 0 < usage.output_tokens == self._limit(request) and not is_truncated(reason):
+            self._say_once(
+                call.reception,
+                "limit",
+                f"ends replies at the limit of {usage.output_tokens:,} tokens with finish_reason {reason!r}; such "
+                "replies count as cut off.",
+            )
+            reason = "length"
         text = text.encode("utf-8", "replace").decode()  # unpaired surrogates cannot be stored
         thoughts = any(message.get(name) for name in ("reasoning_content", "reasoning"))
         text = without_key(text, self._key)
@@ -468,7 +500,7 @@ class ForwardingModel(EndpointModel):
         super()._leave_out(refusal, body, refused)
 
     def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
-        self._json(call, response.content, request)
+        self._json(call, response, request)
         text = self._text(response.content)
         try:
             body = parse_json(text)
@@ -478,11 +510,11 @@ class ForwardingModel(EndpointModel):
         name = {"responses": "output", "embeddings": "data", "rerank": "results"}.get(self.route, "choices")
         items = body.get(name) if isinstance(body, dict) else None
         if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
-            raise self._nothing(response.content, name)
+            raise self._nothing(response.content, body, name)
         choice = _choice(items) if self.route == "chat/completions" else None
         reason = choice.get("finish_reason") if choice else None
         reason = reason if isinstance(reason, str) else ""
-        return Completion(to_json(body), read_usage(body.get("usage")), 0.0, reason, **self._named(body))
+        return Completion(to_json(body), read_usage(find_usage(body)), 0.0, reason, **self._named(body))
 
 
 def _without(body: dict[str, Any], names: Collection[str], *, rename_limits: bool = False) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.llm.client import Call, ForwardingModel
 from beamlib.llm.endpoints import Embedding
@@ -124,6 +125,9 @@ class EmbeddingModel(ForwardingModel):
         try:
             replies = await self._embed([text for text, _ in batch])
         except Exception as error:  # whatever it is, those who wait have to be told
+            if isinstance(error, UserError):  # of all that were asked for by now
+                batch = [*batch, *self._waiting]
+                self._waiting.clear()
             replies = [error] * len(batch)
         for (_, future), reply in zip(batch, replies, strict=True):
             if future.done():
@@ -180,6 +184,11 @@ class EmbeddingModel(ForwardingModel):
             if failure.timed_out and len(body["input"]) > 1:
                 raise ModelError(str(failure), Outcome.REFUSED) from None
             raise
+
+    def counts_refusal(self, prompt: Prompt, message: str) -> bool:
+        """Tell whether a single text was refused for something else than its length."""
+        texts = json.loads(prompt.variables["body"])["input"]
+        return len(texts) == 1 and not _ABOUT_LENGTH.search(message)
 
     def _read(self, call: Call, response: Response, request: Mapping[str, Any], *, tools: bool) -> Completion:
         reply = super()._read(call, response, request, tools=tools)

@@ -31,6 +31,8 @@ _BUSY = frozenset({408, 409, 420, 423, 424, 425, 429, 449, 498, 499})
 """Statuses 4xx of a server that is loading, full or too slow, and may answer later."""
 _REFUSED = frozenset({400, 403, 413, 422, 451})
 """Statuses of a refusal that may concern one request alone."""
+_START = 1_000
+"""Characters of a message that are the server's own words."""
 _KEPT = 4
 """Characters of a key's beginning or end that a masked key in a server's text still shows."""
 
@@ -152,19 +154,22 @@ def _seconds_until(moment: float) -> float:
 
 
 def stated_wait(body: str) -> float | None:
-    """Read the seconds to wait from an error's body: a field such as `retryDelay`, or "try again in 7h12m0s"."""
+    """Read the seconds to wait from an error's body: a field such as `retryDelay`, or "try again in 7h12m0s".
+
+    Only the start of a message is read: it may repeat a prompt, in which somebody waits three weeks.
+    """
     try:
-        fields = [(name, value) for name, value in _fields(json.loads(body)) if _WAIT_FIELD.fullmatch(name)]
+        stated = [(name, value) for name, value in named_values(json.loads(body)) if _WAIT_FIELD.fullmatch(name)]
     except (ValueError, RecursionError):
-        fields = []
+        stated = []
     waits = []
-    for name, value in fields:
+    for name, value in stated:
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
             unit = 0.001 if name.lower().endswith("ms") else 1.0
             waits.append(_seconds_until(value) if value > _POINT_IN_TIME else value * unit)
         elif isinstance(value, str):
             waits += _duration(value)
-    for match in _WAIT.finditer(body):
+    for match in _WAIT.finditer(error_text(body)[0][:_START]):
         waits += _duration(match[1])
     return max(waits, default=None)
 
@@ -180,15 +185,15 @@ def _seconds_of(unit: str) -> float:
     return _UNITS.get(unit) or _UNITS["ms" if unit.startswith("mil") else "month" if unit.startswith("mo") else unit[0]]
 
 
-def _fields(value: object) -> Iterator[tuple[str, object]]:
+def named_values(value: object) -> Iterator[tuple[str, object]]:
     """Yield name and value of all fields of a JSON value."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield str(name), item
-            yield from _fields(item)
+            yield from named_values(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _fields(item)
+            yield from named_values(item)
 
 
 def error_text(body: str) -> tuple[str, str]:
@@ -206,7 +211,7 @@ def error_text(body: str) -> tuple[str, str]:
     message = error.get("message") or error.get("detail")
     if not message:
         try:
-            texts = [(name, text) for name, text in _fields(error) if name in _TEXT_FIELDS and text]
+            texts = [(name, text) for name, text in named_values(error) if name in _TEXT_FIELDS and text]
         except RecursionError:
             texts = []
         message = next((text for field in _TEXT_FIELDS for name, text in texts if name == field), body)

@@ -8,46 +8,70 @@ from dataclasses import replace
 from typing import Any
 
 from beamlib.files import to_json
+from beamlib.llm.faults import named_values
 from beamlib.llm.model import Completion, ToolDefinition, Usage
 from beamlib.text import token_counter
 
 _TOOL_CALLS = 256  # of one reply
+_LONGEST_COUNT = 20  # characters
 _TOOLS_HEADING = """\
 Tools are called by your reply, which is JSON and nothing else, in this form:
 {"calls": [{"tool": "its name", "arguments": {"argument": "its text"}}]}
 They are carried out in the order given. With nothing left to call, reply {"calls": []}. The tools:"""
 _DATES = re.compile(r"(?:[-@._:](?:(?:19|20)\d\d(?:[-.]?\d\d){0,2}|\d{4}|[01]\d-[0-3]\d|00\d))*")
 """Endings that date a name. A version is none: gpt-4.1 is not gpt-4."""
+_REASONING = re.compile(r"(?=.*token)(?:.*reason|.*think|.*thought)", re.IGNORECASE)
+"""Names of counts of reasoning tokens, wherever in the usage they stand."""
+
+
+def find_usage(body: Mapping[str, Any]) -> object:
+    """Return the usage that a reply states, or that its choice or a field of the server's own does."""
+    choices = body.get("choices")
+    places = [body, *(choices if isinstance(choices, list) else []), *body.values()]
+    usages = (place["usage"] for place in places if isinstance(place, dict) and isinstance(place.get("usage"), dict))
+    return next(usages, None)
 
 
 def read_usage(usage: object) -> Usage:
     """Read token counts as any of the three routes spells them; what is not a count is 0.
 
+    A count may be written as a text or with a decimal point.
+
     Output is the largest that the counts allow: where reasoning stands beside the completion (xAI, Gemini), only the
-    total contains it. Anthropic counts cached input beside `input_tokens`, everybody else within.
+    total contains it. Cached input is a part of the input, also where a server counts it beside (Anthropic).
     """
 
     def count(*path: str) -> int:
         value: Any = usage
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
-        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+        return _count(value)
 
     sent = count("prompt_tokens") or count("input_tokens")
     if not count("prompt_tokens"):
         sent += count("cache_read_input_tokens") + count("cache_creation_input_tokens")
     written = count("completion_tokens") or count("output_tokens")
     total = count("total_tokens")
-    details = ("completion_tokens_details", "output_tokens_details")
-    reasoning = max(count(name, "reasoning_tokens") for name in details)
+    reasoning = max((_count(value) for name, value in named_values(usage) if _REASONING.match(name)), default=0)
     if reasoning > written:
         written += reasoning
     cached = max(
         *(count(name, "cached_tokens") for name in ("prompt_tokens_details", "input_tokens_details")),
         *(count(name) for name in ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")),
     )
+    if cached > sent or (cached and total == sent + cached + written):
+        sent += cached
     sent = sent or max(0, total - written)
     return Usage(sent, max(written, total - sent), cached)
+
+
+def _count(value: object) -> int:
+    """Return the count that a value is, 0 if it is none."""
+    if isinstance(value, str) and len(value) < _LONGEST_COUNT and value.isascii() and value.strip().isdecimal():
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def with_own_counts(reply: Completion, request: Mapping[str, Any], *, writes: bool = True) -> Completion:

@@ -63,13 +63,16 @@ _WORD_BEFORE = re.compile(r"\b(yes|no)(?: ?/ ?| and | or )\Z")
 _NEGATION = re.compile(r"\b(?:cannot|neither|never|nor|not|than)\b|n['’]t\b")
 _LAST_CHARACTERS = 300  # that hold a reply's last word and what denies it
 
-_TRUNCATED = re.compile(r"length|max|limit|token|window|trunc|incomplete", re.IGNORECASE)
-_ENDED = re.compile(r"(?:eos|stop|end)[_-]?tokens?", re.IGNORECASE)
+_TRUNCATED = re.compile(r"length|max|limit|window|trunc|incomplete", re.IGNORECASE)
+_ENDED = re.compile(r"(?<![a-z])(?:eo[stm]|stop|end|finish)", re.IGNORECASE)
+"""A token that ends a reply, in a reason of which nothing else speaks of a limit: `eos_token_id`, `stop_tokens`."""
 
 
 def is_truncated(finish_reason: str) -> bool:
     """Whether a reply was cut off at a limit of tokens. Any other reason ends a reply whose text counts as it is."""
-    return bool(_TRUNCATED.search(finish_reason)) and not _ENDED.fullmatch(finish_reason)
+    if _TRUNCATED.search(finish_reason):
+        return True
+    return "token" in finish_reason.casefold() and not _ENDED.search(finish_reason)
 
 
 async def ask(

@@ -80,6 +80,12 @@ _QUOTED = re.compile(
 _SPACED = re.compile(r"([\[<(])(begin|start|end)[ ](?:of )?((?:think|thought|reason)\w*)([\]>)])", re.I)
 _COMMENT = re.compile(r"\A\s*<!--\s*\w*(?:think|thought|reason).*?-->\s*", re.I | re.S)
 _ANSWER_TITLE = re.compile(rf"^{_SIGNS}(?:(?:final|my|the) )*(?:answer|response|output|reply){_LINE_END}", re.I | re.M)
+_ANSWER_FRAME = re.compile(
+    r"^[ \t]*(?P<bracket>[\[<(])(?:begin|start)[ _-](?:of[ _-])?(?:\w+[ _-])?"
+    rf"(?:{'|'.join(sorted(_ANSWERS))})[\]>)][ \t]*\n"
+    r"(?P<inner>.*?)(?:^[ \t]*(?P=bracket)end[ _-][\w -]{1,40}[\]>)]\s*(?:<\|\w+\|>\s*)?)?\Z", re.I | re.M | re.S,
+)  # fmt: skip
+"""Lines around the answer after thoughts that have no mark of their own: `[BEGIN FINAL RESPONSE]` (Apriel)."""
 _ESCAPED = re.compile(r"&lt;[/|]?[\w:]*(?:think|thought|reason)", re.I)
 _UNKNOWN_TAG = re.compile(
     r"\A\s*<(?:start_|begin_)?(?P<name>[^\W\d][\w.:-]*)>(?P<inner>[^<].*?)"
@@ -207,6 +213,8 @@ def _without_headings(text: str) -> CleanReply | None:
         return CleanReply(text[found + len("assistantfinal") :].lstrip())
     if re.match(r"analysis[A-Z]", text):
         return CleanReply("", unfinished=True)
+    if frame := _ANSWER_FRAME.search(text):
+        return CleanReply(frame["inner"].strip(), unfinished=not frame["inner"].strip())
     if fence := _THOUGHT_FENCE.match(text):
         _, found_end, answer_after = text[fence.end() - 1 :].partition(f"\n{fence['fence']}")
         return CleanReply(answer_after.lstrip(), unfinished=not found_end)

@@ -132,6 +132,22 @@ def test_a_server_that_cuts_without_a_word_ends_the_run_before_it_is_paid(repo_r
             admit(run, estimate(run, ARMS, admission=True, quiet=True))
 
 
+@pytest.mark.usefixtures("one_worker")
+def test_a_cache_that_takes_like_questions_for_one_ends_the_run(repo_root: Path, tmp_path: Path) -> None:
+    replies: dict[str, str] = {}
+
+    def cached(body: dict[str, Any]) -> str:
+        return replies.setdefault(body_text(body)[-120:], knows(body))
+
+    with ScriptedServer(cached) as server:
+        run = a_run(repo_root, tmp_path / "run", server)
+        with pytest.raises(UserError, match=r"reply to another request: asked for .*A cache in front of it"):
+            admit(run, estimate(run, ARMS, admission=True, quiet=True))
+        assert len(server.requests) <= 10
+        server.reply = knows  # the cache is off
+        assert "reader 3 of 3" in admit(run, estimate(run, ARMS, admission=True, quiet=True))[0]
+
+
 @pytest.mark.usefixtures("one_worker", "short_pauses")
 @pytest.mark.parametrize(
     ("answer", "cure"),

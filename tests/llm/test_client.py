@@ -189,6 +189,22 @@ def test_odd_bodies_and_broken_replies_are_retried(body: Any) -> None:
         assert len(server.requests) == 2
 
 
+def test_an_error_with_status_200_asks_for_a_wait_by_its_header() -> None:
+    error = Answer({"error": {"message": "slow", "code": 429}}, headers={"Retry-After": "7200"})
+    with ScriptedServer(lambda body: error) as server, pytest.raises(UserError, match="asks to wait 2 hours"):
+        run(model(server).complete(prompt()))
+
+
+def test_a_reply_of_as_many_tokens_as_allowed_is_cut_off_whatever_its_reason_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words, reason in ((4, "length"), (3, "stop"), (5, "stop")):
+        with ScriptedServer(lambda body, words=words: " ".join(["tea"] * words)) as server:
+            reply = run(model(server, max_output_tokens=4).complete(prompt()))
+            assert reply.finish_reason == reason
+    assert capsys.readouterr().err.count("ends replies at the limit of 4 tokens with finish_reason 'stop'") == 1
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [

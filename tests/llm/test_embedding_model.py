@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from beamlib.errors import UserError
 from beamlib.llm.embedding_model import EMBED, EmbeddingModel
 from beamlib.llm.endpoints import EMBEDDING, Embedding
 from beamlib.llm.model import ModelError
@@ -192,3 +193,30 @@ def test_a_refusal_that_is_not_about_length_concerns_its_text_alone(tmp_path: Pa
             EndpointEncoder(stored(server, store)).encode(["good", "bad", "better", "best"])
         outcomes = [call.outcome for call in store.calls()]
         assert sorted(map(str, outcomes)) == ["None", "None", "None", "refused"]
+
+
+@pytest.mark.parametrize("good", [0, 2])
+def test_an_encoder_that_refuses_every_text_ends_the_run(good: int, tmp_path: Path) -> None:
+    seen = 0
+
+    def embed(body: dict[str, Any]) -> Reply:
+        nonlocal seen
+        seen += 1
+        return vectors(body) if seen <= good else Answer(error_body("this wallet is empty"), 400)
+
+    with ScriptedServer(embed=embed) as server, CallStore(tmp_path / "calls.sqlite") as store:
+        encoder = EndpointEncoder(stored(server, store, batch=8))
+        for number in range(good):
+            encoder.encode([f"first {number}"])
+        with pytest.raises(UserError, match="wallet is empty; 5 different requests of this role in a row"):
+            encoder.encode([f"text {n}" for n in range(200)])
+        assert len(server.requests) < 30
+
+
+def test_texts_that_are_all_too_long_end_no_run(tmp_path: Path) -> None:
+    def embed(body: dict[str, Any]) -> Reply:
+        long = any(len(text) > 50 for text in body["input"])
+        return Answer(error_body("input length is above 50"), 400) if long else vectors(body)
+
+    with ScriptedServer(embed=embed) as server, CallStore(tmp_path / "calls.sqlite") as store:
+        assert len(EndpointEncoder(stored(server, store)).encode([f"{n} {'x' * 90}" for n in range(12)])) == 12

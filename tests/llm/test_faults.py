@@ -184,3 +184,9 @@ def test_odd_error_bodies_are_read_without_failing(body: str) -> None:
 @pytest.mark.parametrize(("value", "seconds"), [("2s", 2.0), ("1m30s", 90.0), ("500ms", 0.5), ("3 minutes", 180.0)])
 def test_a_wait_with_a_unit_is_read(value: str, seconds: float) -> None:
     assert retry_after({"retry-after": value}) == seconds
+
+
+def test_a_prompt_that_an_error_repeats_asks_for_no_wait() -> None:
+    said = "Internal error. " + "Received messages: " * 60 + "The course is available in 3 weeks."
+    assert stated_wait(json.dumps({"error": {"message": said}})) is None
+    assert stated_wait(json.dumps({"error": {"message": "Available in 3 weeks. " + said}})) == 3 * 604_800

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beamlib.llm.model import Completion, Usage
-from beamlib.llm.reply_body import other_model, read_usage, with_own_counts
+from beamlib.llm.reply_body import find_usage, other_model, read_usage, with_own_counts
 
 REASONED = {"completion_tokens_details": {"reasoning_tokens": 2_000}}
 
@@ -27,13 +27,27 @@ REASONED = {"completion_tokens_details": {"reasoning_tokens": 2_000}}
         ({"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 5}, Usage(9, 4, 5)),
         ({"input_tokens": 4, "output_tokens": 4, "cache_read_input_tokens": 5}, Usage(9, 4, 5)),
         ({"input_tokens": 9, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 5}}, Usage(9, 4, 5)),
-        ({"prompt_tokens": "9", "completion_tokens": True, "total_tokens": -1, "cached_tokens": None}, Usage()),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 513, "cached_tokens": 500}, Usage(509, 4, 500)),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 18, "cached_tokens": 5}, Usage(14, 4, 5)),
+        ({"prompt_tokens": "9.5", "completion_tokens": True, "total_tokens": -1, "cached_tokens": None}, Usage()),
+        ({"prompt_tokens": "9", "completion_tokens": "4", "total_tokens": "13"}, Usage(9, 4)),
+        ({"prompt_tokens": 9.0, "completion_tokens": 4.0, "total_tokens": 13.0}, Usage(9, 4)),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13, "reasoning_tokens": 2_000}, Usage(9, 2_004)),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "details": {"thoughtsTokenCount": 2_000}}, Usage(9, 2_004)),
+        ({"prompt_tokens": "9" * 30, "completion_tokens": float("inf"), "total_tokens": float("nan")}, Usage()),
         (None, Usage()),
         ([3], Usage()),
     ],
 )
 def test_tokens_are_the_largest_that_the_counts_allow(usage: Any, expected: Usage) -> None:
     assert read_usage(usage) == expected
+
+
+def test_the_usage_is_found_where_a_server_puts_it() -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 4}
+    for body in ({"usage": usage}, {"usage": None, "choices": [7, {"usage": usage}]}, {"x_groq": {"usage": usage}}):
+        assert find_usage(body) == usage
+    assert find_usage({"usage": "9", "choices": None}) is None
 
 
 def test_what_an_endpoint_does_not_count_is_counted_here_and_said_to_be_estimated() -> None:

@@ -20,6 +20,7 @@ from beamlib.llm.retrying import (
     RetryingModel,
     ask,
     complete_lines,
+    is_truncated,
     read_decision,
 )
 from beamlib.llm.thoughts import CleanReply, clean_reply
@@ -256,3 +257,13 @@ def test_words_at_the_ends_decide_if_they_agree(first: str, last: str, between: 
     assert read_decision(f"{first.upper()}. {between}.\n{last}") is (None if first != last else first == "yes")
     assert read_decision(f"{first}.\n{between}", cut=True) is (first == "yes")
     assert read_decision(f"x {between} y") is None
+
+
+@pytest.mark.parametrize("reason", ["eos_token_id", "end_of_turn_token", "EOT_TOKEN", "stop_tokens", "stop", "end"])
+def test_a_token_that_ends_a_reply_cuts_none_off(reason: str) -> None:
+    assert not is_truncated(reason)
+
+
+@pytest.mark.parametrize("reason", ["MAX_TOKENS", "stopped_limit", "out_of_tokens", "length", "end_of_window"])
+def test_a_limit_cuts_a_reply_off(reason: str) -> None:
+    assert is_truncated(reason)

@@ -16,8 +16,9 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.llm import spending
 from beamlib.llm.call_store import CallStore
-from beamlib.llm.endpoints import load_models
-from beamlib.llm.model import run
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Endpoint, load_models
+from beamlib.llm.model import ModelError, Prompt, run
 from beamlib.llm.spending import has_limit, limited, reserve, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from commands import beamlib
@@ -127,6 +128,47 @@ def test_token_counts_that_cannot_be_are_bounded_and_named(
     assert max(call.output_tokens for call in calls) < 1_000
     printed = capfd.readouterr().err
     assert printed.count("1,000,000,000,000,000 tokens in a request of") == len({call.role for call in calls})
+
+
+@pytest.mark.parametrize("kind", ["filtered", "no choices"])
+@pytest.mark.usefixtures("short_pauses")
+def test_what_came_without_a_reply_costs_what_is_possible(kind: str, tmp_path: Path, repo_root: Path) -> None:
+    def reply(body: dict[str, Any]) -> Answer:
+        usage = {"prompt_tokens": 10**15, "completion_tokens": 10**15, "total_tokens": 2 * 10**15}
+        filtered = completion(body, "", "content_filter")
+        return Answer({**filtered, "usage": usage} if kind == "filtered" else {"choices": [], "usage": usage})
+
+    with ScriptedServer(reply) as server:
+        endpoint = Endpoint(
+            model="m", base_url=server.base_url, context_window=32_000, attempts=1, max_output_tokens=60
+        )
+        with pytest.raises(ModelError) as failure:
+            run(EndpointModel("reader", endpoint).complete(Prompt("answer", {"question": "Tea?", "context": "Tea."})))
+    assert 100 < failure.value.usage.input_tokens < 10_000
+    assert 0 < failure.value.usage.output_tokens < 1_000
+
+
+def test_a_withheld_reply_that_is_not_counted_cost_its_request() -> None:
+    filtered = {**completion({}, "", "content_filter"), "usage": None}
+    with ScriptedServer(lambda body: Answer(filtered)) as server:
+        endpoint = Endpoint(model="m", base_url=server.base_url, context_window=32_000)
+        with pytest.raises(ModelError) as failure:
+            run(EndpointModel("reader", endpoint).complete(Prompt("answer", {"question": "Tea?", "context": "Tea."})))
+    assert failure.value.usage.estimated and failure.value.usage.input_tokens > 50
+
+
+def test_a_reply_beyond_its_limit_raises_what_others_may_cost() -> None:
+    def reply(body: dict[str, Any]) -> Answer:
+        usage = {"prompt_tokens": 9, "completion_tokens": 4, "reasoning_tokens": 2_000}
+        return Answer({**completion(body, "Tea."), "usage": usage})
+
+    prompt = Prompt("answer", {"question": "Tea?", "context": "Tea."})
+    with ScriptedServer(reply) as server:
+        prices = {"input_price": 0.0, "output_price": 1_000_000.0, "max_output_tokens": 60}
+        endpoint = Endpoint(model="m", base_url=server.base_url, context_window=32_000, **prices)
+        assert EndpointModel("judge", endpoint).max_cost(prompt) == 60
+        run(EndpointModel("reader", endpoint).complete(prompt))
+        assert EndpointModel("judge", endpoint).max_cost(prompt) == 2_004
 
 
 def test_models_without_prices_cannot_be_limited(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ FAMILIES = {
     ),
     "gpt-oss, its first header in the prompt": "{t}<|end|><|start|>assistant<|channel|>final<|message|>{a}",
     "gpt-oss without special tokens": "analysisWe need it. {t}assistantfinal{a}",
+    "Apriel": "{t}\n[BEGIN FINAL RESPONSE]\n{a}\n[END FINAL RESPONSE]\n<|end|>",
+    "Apriel, its first line in the reply": "Here are my reasoning steps:\n{t}\n[BEGIN FINAL RESPONSE]\n{a}",
     "Gemma 4": "<|channel>thought\n{t}<channel|>{a}",
     "Gemma 4 without thoughts": "<|channel>thought\n<channel|>{a}<turn|>",
     "MedGemma": "<unused94>thought\n{t}<unused95>{a}",
