@@ -111,7 +111,7 @@ class Table:
         return self.to_html()
 
     def to_text(self, width: int = 0) -> str:
-        """Write the table with notes and footer for a terminal of `width` columns (by default this one; 80 in a pipe)."""
+        """Write title, notes, table and footer for a terminal of `width` columns (default: this one, 80 in a pipe)."""
         width = width or Console().width
         left = [number < self.names for number in range(len(self.header))]
         header = [fill(name, _HEADING, break_long_words=False) for name in self.header]
