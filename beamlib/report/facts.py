@@ -63,7 +63,8 @@ class Fact:
 
 
 _FACTS: dict[str, Fact] = {}
-_MARK = re.compile(r"<!-- fact: (?P<fact>[^>]*?) -->(?P<value>.*?)<!-- -->", re.DOTALL)
+_MARK = re.compile(r"<!-- fact: (?P<fact>[^>]*?) -->(?P<value>(?:(?!<!--).)*)<!-- -->", re.DOTALL)
+_OPENING = re.compile(r"<!--\s*fact\b[^\n]{0,60}")
 
 
 def fact(name: str, **about: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -121,7 +122,13 @@ _FORMS: dict[str, Callable[[Estimate], str]] = {
 
 
 def fill_marks(text: str) -> str:
-    """Return a text with the value of each fact between its marks."""
+    """Return a text with the value of each fact between its marks.
+
+    Raises:
+        UserError: A mark names no fact, or is written in another form, so that its number would never be checked.
+    """
+    if broken := _OPENING.search(_MARK.sub("", text)):
+        raise UserError(f"fact: {broken[0]!r} is no mark; write <!-- fact: NAME ARGUMENTS -->VALUE<!-- -->.")
 
     def filled(mark: re.Match[str]) -> str:
         value = fact_text(mark["fact"])
@@ -151,7 +158,11 @@ def fill_files(files: Sequence[Path], *, write: bool) -> Iterator[Path]:
     """Yield the files whose marks hold other values than the facts; with `write` they are mended."""
     for path in files:
         text = read_text(path)
-        if (filled := fill_marks(text)) != text:
+        try:
+            filled = fill_marks(text)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+        if filled != text:
             if write:
                 write_text(path, filled)
             yield path

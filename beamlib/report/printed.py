@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from html import unescape
+from itertools import groupby
 from textwrap import fill
 from typing import Any
 
@@ -97,3 +100,35 @@ def _cell(value: object) -> str:
     if value is None:
         return "–"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def print_report(text: str) -> None:
+    """Print a report that fits the terminal (80 columns in a pipe): Markdown tables as blocks, long lines broken.
+
+    No word and no cell is shortened; what goes on below is indented.
+    """
+    width = Console().width
+    for is_table, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|")):
+        part = list(lines)
+        print(_blocks(part, width) if is_table else "\n".join(_broken(line, width) for line in part))
+
+
+def _blocks(lines: Sequence[str], width: int) -> str:
+    """Write a Markdown table as text; each block begins with the columns that tell its rows apart."""
+    header, _, *rows = (_markdown_cells(line) for line in lines)
+    names = next((n for n in range(1, len(header)) if len({tuple(row[:n]) for row in rows}) == len(rows)), 1)
+    left = [not all(re.match(r"[-$\d.–]", row[column]) for row in rows) for column in range(len(header))]
+    heads = [fill(name, 14, break_long_words=False) for name in header]
+    return text_blocks(heads, rows, left, names, width)
+
+
+def _markdown_cells(line: str) -> list[str]:
+    cells = re.split(r"(?<!\\)\|", line.strip())[1:-1]
+    return [unescape(re.sub(r"\\([^\w\s])", r"\1", cell.strip())) for cell in cells]
+
+
+def _broken(line: str, width: int) -> str:
+    line = re.sub(r"^\*\*(.*)\*\*$", r"\1", line)
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    whole = fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return whole if len(line) > width else line

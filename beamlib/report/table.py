@@ -111,12 +111,15 @@ class Table:
         return self.to_html()
 
     def to_text(self, width: int = 0) -> str:
-        """Write a table for a terminal of `width` columns (by default this one, 80 in a pipe), the footer below."""
+        """Write title, notes, table and footer for a terminal of `width` columns (default: this one, 80 in a pipe)."""
         width = width or Console().width
         left = [number < self.names for number in range(len(self.header))]
         header = [fill(name, _HEADING, break_long_words=False) for name in self.header]
-        table = text_blocks(header, self.rows(), left, self.names, width)
-        return "\n".join([fill(self.title, width), table, *(fill(line, width) for line in self.footer)]) + "\n"
+        room = width // (self.names + 1)  # of a name, which goes on below
+        rows = [[*(fill(name, room) for name in row[: self.names]), *row[self.names :]] for row in self.rows()]
+        table = text_blocks(header, rows, left, self.names, width)
+        above, below = ([fill(line, width) for line in lines] for lines in ((self.title, *self.notes), self.footer))
+        return "\n".join([*above, table, *below]) + "\n"
 
 
 def save_table(table: Table, name: str, folder: Path) -> list[Path]:

@@ -12,12 +12,21 @@ from beamlib.data.published import Paper
 from beamlib.files import to_json
 
 
+def _print(values: object, text: str, as_json: bool) -> None:
+    from beamlib.report.printed import print_report
+
+    if as_json:
+        print(to_json(values, indent=2))
+    else:
+        print_report(text)
+
+
 def data_audit(folder: Path, as_json: Json = False) -> None:
     """Look for defective questions in FOLDER, with or without chats, by twelve detectors."""
     from beam_claims.defects import audit_folder
 
     report = audit_folder(folder)
-    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+    _print(report.model_dump(mode="json"), report.render(), as_json)
     if report.errors:
         raise SystemExit(2)
 
@@ -51,7 +60,7 @@ def data_readings(
     from beamlib.data.readings import READINGS_FILE, load_planted, load_readings
 
     report = report_readings(load_readings(file or READINGS_FILE), load_planted())
-    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+    _print(report.model_dump(mode="json"), report.render(), as_json)
 
 
 def data_detectors(
@@ -62,7 +71,7 @@ def data_detectors(
     from beam_claims.screening import screen
 
     result = screen(folders)
-    print(to_json(result.model_dump(mode="json"), indent=2) if as_json else result.render())
+    _print(result.model_dump(mode="json"), result.render(), as_json)
 
 
 def data_read(
@@ -113,7 +122,7 @@ def data_readers(
     from beam_field.readings import measure_readers, render_scores
 
     scores = measure_readers(read_answers(answers, key))
-    print(to_json([own.model_dump() for own in scores], indent=2) if as_json else render_scores(scores))
+    _print([own.model_dump() for own in scores], render_scores(scores), as_json)
 
 
 def claims(
@@ -155,7 +164,7 @@ def reproduce(
     from beam_claims.reproducing import render, reproduce
 
     found = reproduce(run, protocol, cast(Paper, paper))
-    print(to_json(found.model_dump(mode="json"), indent=2) if as_json else render(found))
+    _print(found.model_dump(mode="json"), render(found), as_json)
 
 
 def data_appendix(
@@ -173,7 +182,7 @@ def data_appendix(
     from beam_claims.appendices import copy_conversations, examples, render
 
     found = examples(folder, appendix, run)
-    print(to_json([one.model_dump(mode="json") for one in found], indent=2) if as_json else render(found))
+    _print([one.model_dump(mode="json") for one in found], render(found), as_json)
     if out is not None:
         print(copy_conversations(found, out))
 
@@ -186,7 +195,7 @@ def data_check(folder: Path, as_json: Json = False) -> None:
     from beam_claims.data_check import check_folder
 
     report = check_folder(folder)
-    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+    _print(report.model_dump(mode="json"), report.render(), as_json)
     if report.errors:
         raise SystemExit(2)
 

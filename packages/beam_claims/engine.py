@@ -211,7 +211,7 @@ def compact_value(value: Any) -> str:
 def total_line(results: Sequence[ClaimResult]) -> str:
     """Write how many claims there are and how many of each status."""
     counts = ", ".join(f"{count} {status}" for status, count in status_counts(results).items())
-    return f"{len(results)} claims: {counts}."
+    return f"{len(results)} claims: {counts}"
 
 
 _HEADINGS = ("id", "section", "claim", "printed", "recomputed", "status", "note")

@@ -53,6 +53,7 @@ def import_results(
     """
     from beam_field.importing import import_record, import_summary, read_runs, write_runs
     from beamlib.places import RUNS, from_root, refuse_data
+    from beamlib.report.printed import print_report
 
     stated = {key: value for key, value in (("reader", reader), ("judge", judge), ("gold_in_prompt", gold)) if value}
     arms = read_runs(files, form, stated)
@@ -65,7 +66,7 @@ def import_results(
     if as_json:
         print(to_json([import_record(own) for own in arms], indent=2))
         return
-    print("\n\n".join(map(import_summary, arms)))
+    print_report("\n\n".join(map(import_summary, arms)))
     then = "judge {} --models FILE" if all(own.unjudged for own in arms) else "score {}"
     place = from_root(run)
     print("\nnothing was written" if check else f"\nwrote {place}; next: beamlib {then.format(place)}")
@@ -143,9 +144,13 @@ def judge_card(
     Where the second judge has judged only a part of the answers, the averages of the first are corrected by it.
     """
     from beam_field.cards import card_of_runs
+    from beamlib.report.printed import print_report
 
     card = card_of_runs(run, against, protocol)
-    print(to_json(card.record(), indent=2) if as_json else card.render())
+    if as_json:
+        print(to_json(card.record(), indent=2))
+    else:
+        print_report(card.render())
 
 
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:

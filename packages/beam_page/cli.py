@@ -75,7 +75,7 @@ def compare(
     table = compare_runs(first, second, protocol)
     if out is not None:
         save_table(table, "differences", out)
-    print(to_json(table.records(), indent=2) if as_json else table.to_markdown())
+    print(to_json(table.records(), indent=2) if as_json else table.to_text())
 
 
 def replay(

@@ -167,7 +167,7 @@ def tables(
     if as_json:
         print(to_json({name: table.records() for name, table in joined.items()}, indent=2))
     else:
-        print("\n".join([*(table.to_markdown() for table in joined.values()), f"wrote {run}/tables/{ALL}"]))
+        print("\n".join([*(table.to_text() for table in joined.values()), f"wrote {run}/tables/{ALL}"]))
 
 
 @app.command("preflight", rich_help_panel=MAIN_JOB)

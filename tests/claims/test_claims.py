@@ -207,7 +207,7 @@ def test_verdict_has_three_grades() -> None:
 
 
 def test_shown_in_full(results: list[ClaimResult]) -> None:
-    total = "132 claims: 70 holds, 17 holds within rounding, 31 differs, 14 cannot be checked."
+    total = "132 claims: 70 holds, 17 holds within rounding, 31 differs, 14 cannot be checked"
     text, lines = render_claims(results), markdown(results).splitlines()
     assert text.splitlines()[-1] == total == lines[-1]
     assert all(name in text for name in NAMES)

@@ -74,6 +74,16 @@ def test_cost_and_time_stand_beside_scores(served: Path, look: Look) -> None:
     assert browser.evaluate("beamVerify()")["wrong"] == []
 
 
+def test_a_page_without_notebooks_says_where_evidence_is_lost(served: Path, look: Look) -> None:
+    browser = look(served)
+    cells = "[...one.cells].slice(1).map((cell) => Number(cell.textContent))"
+    rows = each(browser, "[aria-label='Where evidence is lost'] tbody tr", cells)
+    main = each(browser, ".glance tbody:not(.variants) tr", "1")
+    assert 1 < len(rows) == len(main) and len({sum(counts) for counts in rows}) == 1 and sum(rows[0]) > 0
+    links = each(browser, "[aria-label='Where evidence is lost'] tbody a", "one.getAttribute('href')")
+    assert len(links) == 3 * len(rows) and all(link.startswith("#/list?arm=") for link in links)
+
+
 def test_a_failure_is_unscored_with_its_reason_and_its_call(served: Path, look: Look) -> None:
     browser = look(served, "#/list?show=unscored&arm=all")
     found = each(browser, "table.list tbody th small", "one.textContent.split(' ')[0]")

@@ -57,7 +57,7 @@ def test_no_measured_value_stands_without_a_mark(repo_root: Path, page: str) -> 
 
 def test_measurements_without_a_mark_have_a_date_and_a_command(repo_root: Path) -> None:
     text = (repo_root / "docs" / "measurements.md").read_text("utf-8")
-    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+    for section in re.split(r"^## ", text, flags=re.MULTILINE):
         if unmarked_values(section):
             assert DATE.search(section) and COMMAND.search(section), section.partition("\n")[0]
         for line in section.splitlines():
@@ -102,6 +102,18 @@ def test_every_fact_says_what_it_is(repo_root: Path) -> None:
 def test_a_wrong_mark_says_so(call: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         fill_marks(f"<!-- fact: {call} -->1<!-- -->")
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["<!-- fact: errata.listed -->239", "<!--fact: errata.listed-->239<!-- -->", "<!-- fact errata -->239<!-- -->"],
+)
+def test_a_mark_that_would_check_nothing_is_an_error(tmp_path: Path, mark: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"{mark} of them, text that stays, <!-- fact: errata.listed -->1<!-- -->\n")
+    with pytest.raises(UserError, match=r"page\.md: fact: .* is no mark"):
+        list(fill_files([page], write=True))
+    assert "text that stays" in page.read_text("utf-8")
 
 
 def test_the_command_prints_and_checks(called: Call) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
-from beamlib.report.printed import print_by_ability, print_rows
+from beamlib.report.printed import print_by_ability, print_report, print_rows
+from beamlib.report.table import Table, markdown_table
+from commands import Call
+
+EXAMPLE = "beamlib/data/example"
 
 
 def test_no_cell_is_shortened_on_a_narrow_terminal(
@@ -35,3 +40,40 @@ def test_abilities_are_columns_and_what_all_rows_share_stands_above(capsys: pyte
     print_by_ability(rows, "mean", ("size", "arm"), as_csv=True)
     table = capsys.readouterr().out.splitlines()
     assert len(table) == 5 and table[0].startswith("size,judge,left_out,n_conversations,arm,ability,mean")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("claims",), ("data", "readings"), ("data", "check", EXAMPLE), ("data", "audit", EXAMPLE),
+     ("data", "detectors", EXAMPLE)],
+    ids=lambda words: " ".join(words[:2]),
+)  # fmt: skip
+def test_reports_of_commands_fit_a_terminal(
+    called: Call, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = called(*words).stdout
+    assert text and max(map(len, text.splitlines())) <= 80
+
+
+def test_a_report_loses_nothing_where_it_is_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    header = ["tier", "ability", *(f"column {number}" for number in range(9))]
+    rows = [["100K", ability, *(f"{number}.123 [a|b]" for number in range(9))] for ability in ("all", "event_ordering")]
+    print_report(f"{'word ' * 40}end\n{markdown_table(header, rows, title='A title')}")
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("word") == 40 and "end" in text and "\nA title\n" in text
+    assert all(text.count(cell) == 2 for cell in rows[0][2:])
+    blocks = text.count("─\n")
+    assert blocks > 1 and text.count(" event_ordering ") == text.count(" all ") == blocks
+
+
+def test_long_names_leave_room_for_the_values() -> None:
+    arm = "light-hybrid-k5-without-working-memory"
+    cells = pd.DataFrame([[arm, "100K", "Contradiction Resolution", *["0.123"] * 6]], columns=list("abcdefghi"))
+    text = Table("T", cells, notes=("what it rests on",), kind="costs", names=3).to_text(80)
+    assert max(map(len, text.splitlines())) <= 80 and "what it rests on" in text
+    assert text.count("100K") <= 2
