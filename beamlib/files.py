@@ -197,9 +197,7 @@ def read_text(path: Path, most: int | None = None) -> str:
 
 
 def read_version(path: Path) -> str:
-    """`read_text` of a file of settings or a prompt, which is asked for many times: it is read once, and again after it
-    has changed. Of a text that is longer than any such file the first `MOST_YAML + 1` characters are returned.
-    """
+    """`read_text` of settings or a prompt, at most `MOST_YAML + 1` characters; read once, and again after a change."""
     try:
         stat = path.stat()
     except OSError:
