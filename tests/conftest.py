@@ -154,3 +154,4 @@ def _no_keys_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_servers_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what servers were like: the system gives a port again to the server of another test."""
     monkeypatch.setattr("beamlib.llm.client._SERVICES", WeakKeyDictionary())
+    monkeypatch.setattr("beamlib.llm.client._LONGEST_REPLIES", {})
