@@ -13,7 +13,9 @@ import base64
 import hashlib
 import json
 import re
+import secrets
 import signal
+import socket
 import struct
 import sys
 import threading
@@ -160,6 +162,22 @@ def _first_lines(notes: str, tokens: int) -> str:
     return "\n".join(kept) or "- nothing of note"
 
 
+def free_port() -> int:
+    """Return a port that nobody listens at, of those that the system gives to nobody by itself.
+
+    A port of the system's choice may be gone before it is taken, or while its server is down.
+    """
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with socket.socket() as found:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                found.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
 class ScriptedServer:
     """`with ScriptedServer(reply, ...) as server:` serves at `server.base_url` until the block ends.
 
@@ -186,7 +204,7 @@ class ScriptedServer:
         log: Path | None = None,
     ) -> None:
         self.reply, self.faults, self.latency, self.seed = reply, faults or Faults(), latency, seed
-        self.tokenize, self.require_key, self.port, self.log = tokenize, require_key, port, log
+        self.tokenize, self.require_key, self.port, self.log = tokenize, require_key, port or free_port(), log
         self.api_version = api_version
         self.embed = embed or vectors
         self.rerank = rerank or ranks
@@ -228,7 +246,7 @@ class ScriptedServer:
 
     def __enter__(self) -> ScriptedServer:
         self._thread.start()
-        self._ready.wait(10)
+        assert self._ready.wait(60)
         if self._failure:
             raise self._failure
         return self
@@ -251,7 +269,6 @@ class ScriptedServer:
             self._failure = error
             self._ready.set()
             return
-        self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
         server.close()

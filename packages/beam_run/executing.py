@@ -28,6 +28,7 @@ from beamlib.params import (
     usual_parameters,
 )
 from beamlib.places import NOTEBOOKS, PARAMS, ROOT
+from beamlib.processes import can_fork
 
 Work = tuple[str, RunParameters, Path]
 """A notebook, its parameters, and the folder that it is executed into."""
@@ -129,6 +130,7 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
                 request_save_on_cell_execute=False,  # it is when all of them ran, or one failed
                 progress_bar=False,  # several notebooks run at a time, and the main job shows how many are done
                 extra_arguments=[f"--ipython-dir={own}", *_KERNEL],
+                config=_sockets(own),
             )
     except PapermillExecutionError as error:
         raise UserError(
@@ -136,6 +138,16 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
             f"the part that ran is in {target}."
         ) from None
     return target
+
+
+def _sockets(folder: Path) -> Any:
+    """Return the configuration by which a kernel is spoken with over sockets in `folder`, where Jupyter can do so.
+
+    Its TCP ports are chosen before the kernel takes them, and another process may have taken one by then.
+    """
+    from traitlets.config import Config
+
+    return Config(KernelManager={"transport": "ipc", "ip": str(folder / "k")} if can_fork() else {})
 
 
 def execute_all(work: Sequence[Work], max_concurrency: int) -> Iterator[Path]:

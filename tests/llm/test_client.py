@@ -37,7 +37,7 @@ from beamlib.llm.model import (
 from beamlib.llm.prompts import Prompts
 from beamlib.llm.reply_body import describe_tools, tool_calls_json
 from beamlib.llm.stored_model import StoredModel
-from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
+from scripted_server import Answer, Faults, ScriptedServer, completion, error_body, free_port
 
 KEY = "sk-invented-0123456789"
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -383,11 +383,6 @@ def test_a_proxy_from_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -
         assert "418" in str(result_of(model("http://models.invalid/v1")))
         thread.join(5)
     assert lines == [b"POST http://models.invalid/v1/chat/completions HTTP/1.1"]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        return int(holder.getsockname()[1])
 
 
 def test_nobody_at_the_address_ends_all_calls_with_one_sentence_and_the_next_run_may_succeed() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -18,6 +17,7 @@ import pytest
 import yaml
 
 import beamlib
+from scripted_server import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-local" / "bin" / "python"
@@ -47,9 +47,7 @@ class LocalServer:
     """
 
     def __init__(self, command: list[str], log: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.log = log
         self._command = [str(PYTHON), *(part.format(port=self.port) for part in command)]
         self._process: subprocess.Popen[bytes] | None = None

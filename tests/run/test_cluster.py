@@ -27,7 +27,7 @@ from beamlib.evaluate.run import evaluate
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.spending import limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
-from scripted_server import ScriptedServer
+from scripted_server import ScriptedServer, free_port
 from steady_replies import steady_reply
 
 pytest.importorskip("distributed", reason="dask.distributed is not installed (the extra 'cluster')")
@@ -229,12 +229,6 @@ def begun(tmp_path: Path, repo_root: Path) -> Iterator[Callable[..., subprocess.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.mark.slow

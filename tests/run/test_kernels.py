@@ -19,6 +19,9 @@ from beamlib.params import usual_parameters
 LEAVES_ITS_PID = "import os, pathlib; pathlib.Path(run, 'pid').write_text(str(os.getpid()))"
 SLEEPS = f"{LEAVES_ITS_PID}\nimport time; time.sleep(60)"
 FAILS = "import pathlib\nwhile not pathlib.Path(run, 'pid').exists(): pass\nraise ValueError('enough')"
+SPEAKS = """from ipykernel.connect import get_connection_info
+assert get_connection_info(unpack=True)["transport"] == "ipc"
+"""
 IMPORTS = "import sys\nassert 'colorsys' in sys.modules and 'wave' not in sys.modules\nimport colorsys"
 JOB = """import sys
 from pathlib import Path
@@ -67,7 +70,7 @@ def gone(pid: int, seconds: float) -> bool:
 
 @linux_only
 def test_what_notebooks_import_is_imported_once(tmp_path: Path) -> None:
-    written(tmp_path, one=f"{IMPORTS}\n{LEAVES_ITS_PID}", two=IMPORTS)
+    written(tmp_path, one=f"{IMPORTS}\n{LEAVES_ITS_PID}", two=f"{IMPORTS}\n{SPEAKS}")
     home = tmp_path / "home"
     home.mkdir()
     assert job(tmp_path, "one", "two", HOME=str(home)).wait() == 0
