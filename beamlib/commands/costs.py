@@ -120,13 +120,13 @@ class Estimate(BaseModel):
         """Render a table with a row per step, then its bases, warnings and totals."""
         if not self.pending:
             return pending_line(self)
-        header = ("stage", "role", "step", "model", "calls", "held", "input", "cached", "output", "cost")
+        header = ("role", "step", "model", "stage", "calls", "held", "input", "cached", "output", "cost")
         rows = []
         for row in self.rows:
             numbers = (row.calls, row.held, row.input_tokens, row.cached_tokens, row.output_tokens)
             cost = "unknown" if row.dollars is None else money(row.dollars)
-            rows.append([row.stage, row.role, row.step, row.model, *(f"{n:,}" for n in numbers), cost])
-        table = text_blocks(header, rows, [number < 4 for number in range(len(header))], 3, Console().width)
+            rows.append([row.role, row.step, row.model, row.stage, *(f"{n:,}" for n in numbers), cost])
+        table = text_blocks(header, rows, [number < 4 for number in range(len(header))], 2, Console().width)
         return "\n".join([table, "", *self.bases(), *self.warnings, "", pending_line(self)])
 
     def bases(self) -> Iterator[str]:
