@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from beam_claims.sheets import SheetQuestion, load_chat, render_question
@@ -25,7 +26,7 @@ from beamlib.data.errata import DefectKind, load_errata
 from beamlib.data.readings import PlantedReading, QuestionReading, Verdict, load_readings
 from beamlib.data.sources import scan
 from beamlib.errors import UserError
-from beamlib.files import read_text, to_json
+from beamlib.files import read_text, to_json, write_text
 from beamlib.places import refuse_data
 
 Role = Literal["planted", "control", "unread"]
@@ -351,17 +352,13 @@ def write_sheet(
     for path in (key, out / SHEET):
         if path.exists():
             raise UserError(f"{path} is there already; remove it or name another place.")
-    out.mkdir(parents=True, exist_ok=True)
     chats = {source.id: folder for folder in folders for source in scan(folder)[0]}
     pages = [render_question(item, load_chat(chats[item.conversation], item.conversation)[0]) for item in items]
-    (out / SHEET).write_text(to_json([item.model_dump(mode="json") for item in items], indent=1), encoding="utf-8")
-    (out / PAGES).write_text("\n---\n\n".join(pages), encoding="utf-8")
-    with (out / ANSWERS).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(ANSWER_COLUMNS)
-        writer.writerows([item.item, *[""] * (len(ANSWER_COLUMNS) - 1)] for item in items)
-    key.parent.mkdir(parents=True, exist_ok=True)
-    key.write_text(to_json([entry.model_dump(mode="json") for entry in entries], indent=1), encoding="utf-8")
+    answers = pd.DataFrame({"item": [item.item for item in items]}, columns=ANSWER_COLUMNS).to_csv(index=False)
+    write_text(key, to_json([entry.model_dump(mode="json") for entry in entries], indent=1))
+    write_text(out / PAGES, "\n---\n\n".join(pages))
+    write_text(out / ANSWERS, answers)
+    write_text(out / SHEET, to_json([item.model_dump(mode="json") for item in items], indent=1))
 
 
 def read_answers(answers: Sequence[Path], key: Path) -> list[PlantedReading]:
