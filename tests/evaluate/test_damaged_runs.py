@@ -145,7 +145,7 @@ def test_no_worker_outlives_its_parent(number: signal.Signals, code: int, tmp_pa
         time.sleep(0.05)
     (worker,) = (int(path.name) for path in pids.iterdir())
     os.killpg(process.pid, number) if number == signal.SIGINT else process.kill()
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode in (code, -number)
     assert "SpawnProcess" not in errors
     for _ in range(200):

@@ -381,7 +381,7 @@ def test_a_proxy_from_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
         assert "418" in str(result_of(model("http://models.invalid/v1")))
-        thread.join(5)
+        thread.join(60)
     assert lines == [b"POST http://models.invalid/v1/chat/completions HTTP/1.1"]
 
 
@@ -409,7 +409,7 @@ def test_calls_wait_for_a_server_that_comes_back() -> None:
     waiting.start()
     time.sleep(0.4)
     with ScriptedServer(number_of, port=port) as server:
-        waiting.join(20)
+        waiting.join(120)
         # One attempt each, and still all nine: tries made while nobody answers are probes and do not count.
         assert texts(results[0]) == [str(number) for number in range(9)]
         assert server.repeated() == []

@@ -163,14 +163,14 @@ def test_replies_that_can_be_read(reply: str, passed: bool) -> None:
     ],
 )
 def test_replies_that_cannot_be_read_leave_the_question_unscored(task: MemeTask, reply: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     verdict, judge = (
         judged(reply, gold(task, "new", "other")) if task == "aggregation" else judged(reply, gold(task, "new"))
     )
     assert verdict.passed is None and verdict.partial is None
     assert verdict.unscored and "judge's reply" in verdict.unscored
     assert len(judge.prompts) == 2 and "exactly the format" in judge.prompts[1].complaint
-    assert not verdict.unanswered and time.monotonic() - start < 5
+    assert not verdict.unanswered and time.process_time() - start < 5
 
 
 def test_a_second_reply_may_be_the_usable_one() -> None:
@@ -298,11 +298,11 @@ def test_each_task_has_its_check() -> None:
 
 @pytest.mark.parametrize("piece", ["Tomas, ", "Tomas ", "no aaa ", "x", "((", "1,000", "\n"])
 def test_checks_take_time_in_proportion_to_the_answer(piece: str) -> None:
-    text, start = (piece * 60_000)[:60_000], time.monotonic()
+    text, start = (piece * 60_000)[:60_000], time.process_time()
     check("cascade", text, new_value="Tomas Brellin", old_value="Ines Okavari")
     check("absence", text, old_value="Tomas Brellin", change="")
     check("tracking", text, values="1. Tomas Brellin\n2. Ines Okavari")
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 @given(st.text(), st.text(min_size=1), st.text(min_size=1))

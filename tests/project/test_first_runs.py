@@ -54,13 +54,13 @@ def log(place: Path) -> list[str]:
 
 def test_two_first_runs_install_once(place: Path) -> None:
     runs = [run(place) for _ in range(3)]
-    said = [one.communicate(timeout=60)[0] for one in runs]
+    said = [one.communicate(timeout=300)[0] for one in runs]
     assert [one.returncode for one in runs] == [0, 0, 0], said
     assert log(place) == ["makes", "begins", "ends"]
     assert sum("Waiting for another run" in text for text in said) == 2
     assert all(text.endswith("ready\n") for text in said)
-    assert run(place).communicate(timeout=60)[0] == "ready\n"
-    assert run(place, "[dev]").communicate(timeout=60)[0].endswith("ready\n")
+    assert run(place).communicate(timeout=300)[0] == "ready\n"
+    assert run(place, "[dev]").communicate(timeout=300)[0].endswith("ready\n")
     assert log(place) == ["makes", "begins", "ends", "begins", "ends"]
 
 
@@ -70,7 +70,7 @@ def test_a_killed_installation_holds_nobody_up_and_is_made_up_for(place: Path) -
         time.sleep(0.05)
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
-    said = run(place).communicate(timeout=60)[0]
+    said = run(place).communicate(timeout=300)[0]
     assert "Waiting" not in said and said.endswith("ready\n")
     assert log(place) == ["makes", "begins", "begins", "ends"]
 
@@ -82,7 +82,7 @@ def test_an_environment_without_pip_that_a_killed_run_left_is_made_whole(place: 
     time.sleep(0.3)
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
-    said = run(place).communicate(timeout=60)[0]
+    said = run(place).communicate(timeout=300)[0]
     assert said.endswith("ready\n"), said
     assert log(place) == ["makes", "makes", "begins", "ends"]
 
@@ -90,11 +90,11 @@ def test_an_environment_without_pip_that_a_killed_run_left_is_made_whole(place: 
 def test_a_python_that_is_too_old_is_told(place: Path) -> None:
     (place / "python").write_text("#!/bin/bash\nexit 1\n")
     one = run(place)
-    assert "needs Python 3.11" in one.communicate(timeout=60)[0] and one.returncode == 2
+    assert "needs Python 3.11" in one.communicate(timeout=300)[0] and one.returncode == 2
 
 
 def test_another_package_is_installed_by_the_next_run(place: Path) -> None:
-    assert run(place).wait(timeout=60) == 0
+    assert run(place).wait(timeout=300) == 0
     (place / "packages/beam_two").mkdir()
-    assert "Installing" in run(place).communicate(timeout=60)[0]
+    assert "Installing" in run(place).communicate(timeout=300)[0]
     assert log(place) == ["makes", "begins", "ends", "begins", "ends"]

@@ -32,7 +32,7 @@ def imported(statement: str) -> set[str]:
     """Which of `HEAVY` a fresh interpreter holds after `statement`."""
     code = f"import sys; {statement}; print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
     # -I keeps out whatever the environment or the working folder would add.
-    found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=300)
     return set(found.stdout.split())
 
 

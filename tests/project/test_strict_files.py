@@ -44,10 +44,10 @@ def test_json_is_read_strictly(text: str, message: str, tmp_path: Path) -> None:
 
 def test_the_key_that_occurs_twice_is_found_in_linear_time() -> None:
     text = "{" + ", ".join(f'"k{number}": 1' for number in [*range(50_000), 49_999]) + "}"
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ValueError, match="`'k49999'` occurs twice"):
         parse_json(text)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_value_may_be_written_once_and_used_again() -> None:
@@ -115,7 +115,7 @@ def test_aliases_count_as_what_they_stand_for(merged: bool, tmp_path: Path, repo
     prompt = (repo_root / "prompts/answer.md").read_text().replace("---\n", f"---\n{expansion(merged)}", 1)
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "answer.md").write_text(prompt)
-    began = time.perf_counter()
+    began = time.process_time()
     for read in (
         lambda: load_parameters(bomb),
         lambda: load_models(bomb),
@@ -125,7 +125,7 @@ def test_aliases_count_as_what_they_stand_for(merged: bool, tmp_path: Path, repo
     ):
         with pytest.raises(UserError, match="more than 20,000 values, aliases counted in full"):
             read()
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_file_too_long_is_not_read_to_its_end(tmp_path: Path) -> None:
@@ -191,6 +191,6 @@ def test_a_file_name_that_is_no_text_can_be_printed(tmp_path: Path, repo_root: P
     shutil.copytree(repo_root / "beamlib/data/example/100K/1", tmp_path / "100K/1")
     (tmp_path / "100K/1" / b"\xff.pickle".decode(errors="surrogateescape")).write_bytes(b"x")
     command = [sys.executable, "-m", "beam_run", "data", "check", str(tmp_path), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "udcff.pickle" in done.stdout

@@ -17,7 +17,7 @@ from beamlib.errors import UserError
 from beamlib.params import usual_parameters
 
 LEAVES_ITS_PID = "import os, pathlib; pathlib.Path(run, 'pid').write_text(str(os.getpid()))"
-SLEEPS = f"{LEAVES_ITS_PID}\nimport time; time.sleep(60)"
+SLEEPS = f"{LEAVES_ITS_PID}\nimport time; time.sleep(600)"
 FAILS = "import pathlib\nwhile not pathlib.Path(run, 'pid').exists(): pass\nraise ValueError('enough')"
 SPEAKS = """from ipykernel.connect import get_connection_info
 assert get_connection_info(unpack=True)["transport"] == "ipc"
@@ -76,7 +76,7 @@ def test_what_notebooks_import_is_imported_once(tmp_path: Path) -> None:
     assert job(tmp_path, "one", "two", HOME=str(home)).wait() == 0
     assert not list(home.rglob("history*"))  # no cell enters the user's own
     assert {page.name for page in (tmp_path / "pages").glob("*.html")} == {"one.html", "two.html"}
-    assert gone(int((tmp_path / "pid").read_text()), 5)
+    assert gone(int((tmp_path / "pid").read_text()), 60)
 
 
 def test_an_error_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,15 +85,15 @@ def test_an_error_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     started = time.monotonic()
     with pytest.raises(UserError, match=r"fails\.ipynb stopped in cell 2: ValueError: enough"):
         list(execute_all([(name, parameters, tmp_path / "pages") for name in ("sleeps", "fails", "sleeps")], 2))
-    assert time.monotonic() - started < 60
-    assert gone(int((tmp_path / "pid").read_text()), 5)
+    assert time.monotonic() - started < 300
+    assert gone(int((tmp_path / "pid").read_text()), 60)
 
 
 def test_where_no_socket_fits_the_folder_for_temporary_files_jupyter_starts_kernels(tmp_path: Path) -> None:
     place = tmp_path / ("long" * 25)
     place.mkdir()
     running = job(written(tmp_path, ends=LEAVES_ITS_PID), "ends", TMPDIR=str(place))
-    assert running.wait(60) == 0
+    assert running.wait(600) == 0
     assert (tmp_path / "pages/ends.html").is_file()
 
 
@@ -107,4 +107,4 @@ def test_a_killed_job_leaves_no_kernel(tmp_path: Path) -> None:
     time.sleep(1.5)  # the kernel has begun to look for its parent
     running.send_signal(signal.SIGKILL)
     running.wait()
-    assert gone(int((tmp_path / "pid").read_text()), 10)
+    assert gone(int((tmp_path / "pid").read_text()), 60)

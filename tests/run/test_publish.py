@@ -129,10 +129,10 @@ def test_an_archive_of_aliases_is_refused_at_once(name: str, run: Path, tmp_path
     bomb += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     text = "\n".join(bomb)
     files[f"100k-one/{name}"] = (f"---\n{text}\n---\nSay it" if "prompts" in name else text).encode()
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(UserError, match="more than 20,000 values, aliases counted in full"):
         verify(remade(files, tmp_path / "bomb.tar.zst"), EXAMPLE)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_equal_runs_give_equal_archives(run: Path, tmp_path: Path) -> None:

@@ -94,6 +94,6 @@ def test_any_text_gives_stripped_items_made_of_it(text):
 
 @pytest.mark.parametrize("text", ["." * 200_000 + "x", " " * 200_000 + "x", "| " + "-" * 200_000 + "x", "1. " * 60_000])
 def test_degenerate_answers_take_no_time(text):
-    start = time.perf_counter()
+    start = time.process_time()
     parse_items(text)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
