@@ -51,6 +51,8 @@ RATIO = 1_000
 SMALL = 256 << 20
 
 _LIST_LIMIT = 16 << 20
+_FILE_LIMIT = 1 << 20
+"""Bytes of a manifest, of settings or of a prompt, which are read whole: their values take a hundred times as much."""
 _LINE_LIMIT = 64 << 20
 _WINDOW = 8 << 20
 _LEVEL = 9
@@ -309,6 +311,7 @@ class _Body(io.RawIOBase):
         self._unpacked, self._name, self._member = unpacked, name, member
         self._digest = hashlib.sha256()
         self._left = member.size
+        self._line = 0
 
     def readable(self) -> bool:
         return True
@@ -318,6 +321,9 @@ class _Body(io.RawIOBase):
         buffer[: len(piece)] = piece
         self._digest.update(piece)
         self._left -= len(piece)
+        self._line = len(piece) - end if (end := piece.rfind(b"\n") + 1) else self._line + len(piece)
+        if self._line > _LINE_LIMIT:
+            raise _broken(self._unpacked.archive, f"'{self._name}' has a line of over {_LINE_LIMIT:,} bytes")
         if not self._left and self._digest.hexdigest() != self._member.sha256:
             raise _broken(self._unpacked.archive, f"'{self._name}' does not agree with its hash in the list")
         return len(piece)
@@ -376,6 +382,9 @@ def _read_list(unpacked: _Unpacked, most: int) -> dict[str, _Member]:
     total = sum(member.size for member in files.values())
     if total > most:
         raise _broken(archive, f"it would unpack to {total:,} bytes, where {most:,} are allowed or free")
+    for name, member in files.items():
+        if not name.endswith(".jsonl") and member.size > _FILE_LIMIT:
+            raise _broken(archive, f"'{name}' has {member.size:,} bytes, and no such file needs {_FILE_LIMIT:,}")
     return files
 
 

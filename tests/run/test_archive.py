@@ -284,6 +284,11 @@ BAD: dict[str, tuple[Callable[[Members], bytes], str]] = {
         other_list(files={f"1m-{n}/models.yaml": {"size": 60 << 30, "sha256": "0" * 64} for n in range(9)}),
         "unpack to",
     ),
+    "huge manifest": (added(named("1m/a/manifest.json"), b"[" + b"[]," * 400_000 + b"1]"), "no such file needs"),
+    "long line": (
+        added(named("1m/a/answers.jsonl"), b"\n" + b"[" * ((64 << 20) + 1)),
+        "a line of over 67,108,864 bytes",
+    ),
     "no list": (lambda m: rebuilt(m[1:], relist=False), "stands where the list names"),
     "calls out of order": (edited_calls(lambda lines: lines.reverse()), "no call, or not in its place"),
     "strange key": (edited_calls(lambda lines: lines[0].update(key="0")), "no call, or not in its place"),
