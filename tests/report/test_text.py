@@ -42,6 +42,17 @@ def test_abilities_are_columns_and_what_all_rows_share_stands_above(capsys: pyte
     assert len(table) == 5 and table[0].startswith("size,judge,left_out,n_conversations,arm,ability,mean")
 
 
+def test_arms_over_other_numbers_of_conversations_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"size": "100K", "arm": arm, "ability": "average", "mean": 0.5, "low": 0.1, "high": 0.9, "n_conversations": n}
+        for arm, n in (("alpha", 20), ("beta", 3))
+    ]
+    print_by_ability(rows, "mean", ("size", "arm"))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "over conversations (n = 20)" in shown and "over conversations (n = 3)" in shown
+    assert "alpha 0.500 0.100 0.900 20 beta 0.500 0.100 0.900 3" in shown
+
+
 @pytest.mark.parametrize(
     "words",
     [("claims",), ("data", "readings"), ("data", "check", EXAMPLE), ("data", "audit", EXAMPLE),
