@@ -30,6 +30,8 @@ def print_by_ability(
 ) -> None:
     """Print rows per ability as one row for each arm, the abilities in columns; what all rows share stands above.
 
+    Arms that `names` don't tell apart have their `part` beside them.
+
     Args:
         rows: A row per arm and ability, with `low`, `high`, `size` and the number of conversations; the average's
             ability is `average` or `all`.
@@ -43,6 +45,10 @@ def print_by_ability(
             end="\n" * as_json,
         )
         return
+    keys = [tuple(row[name] for name in names) for row in rows if row["ability"] == _AVERAGES[0]]
+    if len(set(keys)) < len(keys) and "part" in rows[0]:
+        names = (*names, "part")
+    rows = [{name: value for name, value in row.items() if name != "part" or name in names} for row in rows]
     others = [name for name in rows[0] if name not in {*names, *_OF_ABILITY, value}]
     averages = {tuple(row[name] for name in names): row for row in rows if row["ability"] in _AVERAGES}
     if long:

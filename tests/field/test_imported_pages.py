@@ -14,6 +14,8 @@ from beam_page.comparing import compare_runs
 from beam_page.data_files import read_data, write_data
 from beam_page.headlines import cell_text
 from beam_page.run_folder import read_run
+from beamlib.data.conversations import SIZES
+from beamlib.report.results import score_folders
 from beamlib.scoring.scores import not_computable, score_run
 from browser_driver import verified
 
@@ -76,6 +78,15 @@ def test_a_comparison_counts_what_no_source_has_apart_from_what_failed(imported_
         failed = scores["score"].isna() & ~not_computable(scores)
         assert averages[arm.series]["unscored"] == failed.sum()
     assert any(line.startswith("Not computable from its source under this protocol: ") for line in table.footer)
+
+
+def test_scores_tell_arms_of_one_name_apart_by_size(imported_run: Path) -> None:
+    rows = score_folders(imported_run, "nugget-mean")
+    sizes = [row["size"] for row in rows]
+    assert len(set(sizes)) > 1 and sizes == sorted(sizes, key=SIZES.index)
+    keys = [(row["part"], row["arm"], row["size"], row["ability"]) for row in rows]
+    assert len(set(keys)) == len(keys)
+    assert all((imported_run / row["part"] / row["arm"]).is_dir() for row in rows)
 
 
 def test_a_cell_over_fewer_conversations_than_those_beside_it_says_so() -> None:

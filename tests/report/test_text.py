@@ -53,6 +53,19 @@ def test_arms_over_other_numbers_of_conversations_say_so(capsys: pytest.CaptureF
     assert "alpha 0.500 0.100 0.900 20 beta 0.500 0.100 0.900 3" in shown
 
 
+def test_arms_of_one_name_by_two_judges_are_two_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"size": "100K", "arm": "rag", "part": part, "judge": judge, "ability": "average", "mean": mean, "low": None,
+         "high": None, "n_conversations": 1}
+        for part, judge, mean in (("100k", "m", 0.664), ("100k-by-offline", "stand-in", 0.004))
+    ]  # fmt: skip
+    print_by_ability(rows, "mean", ("size", "arm"))
+    shown = capsys.readouterr().out
+    assert "100k-by-offline" in shown and "0.664" in shown and "0.004" in shown
+    print_by_ability(rows[:1], "mean", ("size", "arm"))
+    assert "part" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "words",
     [("claims",), ("data", "readings"), ("data", "check", EXAMPLE), ("data", "audit", EXAMPLE),
