@@ -69,7 +69,7 @@ def test_arms_of_one_name_by_two_judges_are_two_rows(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     "words",
     [("claims",), ("data", "readings"), ("data", "check", EXAMPLE), ("data", "audit", EXAMPLE),
-     ("data", "detectors", EXAMPLE)],
+     ("data", "detectors", EXAMPLE), ("estimate", "params/100k.yaml", "--data", EXAMPLE, "--per-ability", "1")],
     ids=lambda words: " ".join(words[:2]),
 )  # fmt: skip
 def test_reports_of_commands_fit_a_terminal(
