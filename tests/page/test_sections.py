@@ -101,3 +101,10 @@ def test_a_page_is_rebuilt_where_something_changed(
     other = replace(arm, answers={one: answer.model_copy(update={"text": "x"}) for one, answer in arm.answers.items()})
     changed = replace(found, arms=[other, *found.arms[1:]])
     assert conversation_data.conversation_data(changed, found.conversations[0]).key != key
+
+
+def test_an_arm_that_is_left_out_is_named_once(tmp_path: Path) -> None:
+    arm = tmp_path / "100k" / "none"
+    arm.mkdir(parents=True)
+    (arm / "judgements.jsonl").write_text("")
+    assert read_run(tmp_path).left_out == {"100k/none": "it holds no judgement; run it to its end."}
