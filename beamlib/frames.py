@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 
-from beamlib.data.conversations import Treatment
+from beamlib.data.conversations import SIZES, Treatment
 from beamlib.data.errata import flagged_probes
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, scan
@@ -234,6 +234,11 @@ def tasks() -> dict[str, TaskFrames]:
     return {entry.name: entry.load() for entry in entry_points(group=GROUP)}
 
 
+def _by_size(path: Path) -> tuple[int, Path]:
+    size = path.absolute().parts[-3].partition("-")[0].upper()  # the tier that the arm's folder stands in
+    return ([*SIZES, size].index(size), path)
+
+
 class OpenedRun:
     """A run on file. Every method returns a new frame with the columns of `COLUMNS`, empty where there is nothing."""
 
@@ -243,7 +248,7 @@ class OpenedRun:
         if not folder.is_dir():
             raise UserError(f"{folder}: not a folder; name a run folder that run_all.sh wrote.")
         self.arms: list[OpenedArm] = []
-        for path in (path for name in (MANIFEST, RUN) for path in sorted(folder.rglob(name))):
+        for path in (path for name in (MANIFEST, RUN) for path in sorted(folder.rglob(name), key=_by_size)):
             if NOT_RECORDS.intersection(path.relative_to(folder).parts[:-2]):
                 continue
             place = path.parent.absolute()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import gzip
 import json
 import random
@@ -285,9 +286,31 @@ def framed_answers(loaded: Loaded) -> Iterator[Row]:
         yield _row(f"frame: {kind}", goal, verdicts)
 
 
+BARE: Final = ("{v}", "It's {v}.", "You told me {v}.")
+_ASKED = re.compile(
+    r"\b(?:how (?:many|much|long|old)|when|what (?:percentage|date|time|year|score|amount))\b", re.IGNORECASE
+)
+_FIGURE = re.compile(rf"(?:{'|'.join(calendar.month_name[1:])}) \d{{1,2}}\b|[$€£]?\d[\d,]*(?:\.\d+)?(?: ?%)?")
+
+
+def bare_figures(loaded: Loaded) -> Row:
+    """Judge the figure alone, "165" for "165 commits", as the answer to a question that asks for nothing else."""
+    verdicts = []
+    for item in (item for _, asked, _ in loaded for item in asked if _ASKED.search(item.question)):
+        for nugget in item.rubric if len(item.rubric) == 1 else ():
+            if len(figures := _FIGURE.findall(_value(nugget))) == 1:
+                answers = (frame.format(v=figures[0]) for frame in BARE)
+                verdicts += [(item.ability, judge(item.question, nugget, answer).score) for answer in answers]
+    return _row("frame: right, the figure alone", "high", verdicts)
+
+
+def _value(nugget: str) -> str:
+    return re.sub(r"^.*?should (?:state|mention)s?:? *", "", nugget).strip(" .")
+
+
 def _short_value(nugget: str) -> str:
     """Return what a nugget says, if it is a value of at most six words."""
-    value = re.sub(r"^.*?should (?:state|mention)s?:? *", "", nugget).strip(" .")
+    value = _value(nugget)
     return value if value != nugget.strip(" .") and len(value.split()) <= 6 else ""
 
 
@@ -301,7 +324,7 @@ def made_answers(data: Path, conversations: Sequence[int] = HELD_OUT) -> pd.Data
     for name, change in CHANGES.items():
         changed = _earned(loaded, _of_reference(change), lambda nugget, item, choice: change(nugget, choice) != nugget)  # noqa: B023
         table.append(_row(f"the reference, {name}: nuggets with such", "<= .25", changed))
-    table += framed_answers(loaded)
+    table += [*framed_answers(loaded), bare_figures(loaded)]
     for run, entries in _counted_runs(data):
         pasted = [
             (entry["question_type"], judge(entry["question"], nugget, str(entry["retrieval_context"])).score)

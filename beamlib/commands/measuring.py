@@ -35,6 +35,7 @@ from beamlib.retrieval import Encoders
 from beamlib.scoring.average_recall import average_recall, check_choices
 from beamlib.scoring.measured import (
     ARMS,
+    BEST,
     MOST_PAIRS,
     RETRIEVERS,
     ROOMS,
@@ -144,7 +145,7 @@ def evidence_rows(
         skip_broken: Leave out conversations that cannot be read and name them on standard error.
         own: The encoder of `dense` and `hybrid`; by default the shipped table.
     """
-    check_choices("arm", arms, ARMS)
+    check_choices("arm", arms, (*ARMS, BEST))
     check_choices("retriever", retrievers, KNOWN_RETRIEVERS)
     check_budgets(ks)
     sources = [source for size in dict.fromkeys(sizes) for source in find_conversations(folder, [size])]
@@ -153,7 +154,7 @@ def evidence_rows(
         sources = [loaded.source for loaded in readable(sources, treatment, skip_broken=True, left_out=left_out)]
         if left_out:
             print(left_out_line(left_out), file=sys.stderr)
-    memories = list(dict.fromkeys(arm.partition(" ")[0] for arm in arms))
+    memories = list(dict.fromkeys(arm.partition(" ")[0] for arm in arms if arm != BEST))  # which ranks nothing
     measured = measure_all(sources, treatment, retrievers, memories, workers=workers, quiet=quiet, own=own)
     return average_recall(measured, arms, retrievers, ks)
 

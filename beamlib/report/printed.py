@@ -30,6 +30,8 @@ def print_by_ability(
 ) -> None:
     """Print rows per ability as one row for each arm, the abilities in columns; what all rows share stands above.
 
+    Arms that `names` don't tell apart have their `part` beside them.
+
     Args:
         rows: A row per arm and ability, with `low`, `high`, `size` and the number of conversations; the average's
             ability is `average` or `all`.
@@ -43,6 +45,10 @@ def print_by_ability(
             end="\n" * as_json,
         )
         return
+    keys = [tuple(row[name] for name in names) for row in rows if row["ability"] == _AVERAGES[0]]
+    if len(set(keys)) < len(keys) and "part" in rows[0]:
+        names = (*names, "part")
+    rows = [{name: value for name, value in row.items() if name != "part" or name in names} for row in rows]
     others = [name for name in rows[0] if name not in {*names, *_OF_ABILITY, value}]
     averages = {tuple(row[name] for name in names): row for row in rows if row["ability"] in _AVERAGES}
     if long:
@@ -62,14 +68,13 @@ def print_by_ability(
         (shared_value,) = {row.pop(name) for row in shown}
         if shared_value not in (None, ""):
             print(f"{name.replace('_', ' ')}: {shared_value}")
-    if not long:  # the lines on intervals count the conversations of each size
+    counts = dict.fromkeys((row["size"], _conversations(row)) for row in averages.values())
+    uneven = len(counts) > len({size for size, _ in counts})
+    if not long and not uneven:  # the lines on intervals count the conversations of each size
         shown = [{name: row[name] for name in row if name not in _CONVERSATIONS} for row in shown]
     print_rows(shown, as_json=False, names=[name for name in names if name not in shared])
-    conversations = {
-        row["size"]: row[next(name for name in _CONVERSATIONS if name in row)] for row in averages.values()
-    }
-    lines = [f"Interval, {size}: {interval_note(n)}." for size, n in conversations.items()]
-    if any(row["low"] is None and conversations[row["size"]] > 1 for row in averages.values()):
+    lines = [f"Interval, {size}: {interval_note(n)}." for size, n in counts]
+    if any(row["low"] is None and _conversations(row) > 1 for row in averages.values()):
         lines += ["No interval: the value is equal in all conversations, or a bound of the data."]
     print(*(fill(line, 80) for line in lines), sep="\n")
 
@@ -77,6 +82,10 @@ def print_by_ability(
 _CONVERSATIONS = ("n_conversations", "conversations")
 _OF_ABILITY = ("ability", "low", "high", "equal", "n_questions", "n")
 _AVERAGES = ("average", "all")
+
+
+def _conversations(row: Mapping[str, Any]) -> int:
+    return int(next(row[name] for name in _CONVERSATIONS if name in row))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, names: Sequence[str] = ()) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
-from beamlib.data.conversations import Probe, slice_in_words
+from beamlib.data.conversations import SIZES, Probe, slice_in_words
 from beamlib.data.errata import reading_note, spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
@@ -397,8 +397,8 @@ def score_folders(run: Path, protocol: str, *, as_is: bool = False) -> list[dict
             say so in `vouched`.
 
     Returns:
-        A row per arm, size and ability, None for a missing interval. `left_out` names conversations that could not be
-        read.
+        A row per arm, size and ability, by size, None for a missing interval. `part` is the folder of the arm: arms of
+        one name have several, one for each reader and judge. `left_out` names conversations that could not be read.
 
     Raises:
         UserError: If judgements do not match their manifest.
@@ -410,10 +410,11 @@ def score_folders(run: Path, protocol: str, *, as_is: bool = False) -> list[dict
     folders = sorted(folder for folder in there if TRIALS not in folder.relative_to(run).parts)
     if not folders:
         raise UserError(f"{run}: no manifest.json in it or below; name a run folder that run_all.sh wrote.")
-    return [row for folder in folders for row in _score_folder(folder, protocol, as_is)]
+    rows = [row for folder in folders for row in _score_folder(folder, run, protocol, as_is)]
+    return sorted(rows, key=lambda row: [*SIZES, row["size"]].index(row["size"]))
 
 
-def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, Any]]:
+def _score_folder(folder: Path, run: Path, protocol: str, as_is: bool) -> list[dict[str, Any]]:
     if as_is:
         judgements = read_judgements(folder)
         fixed: dict[str, Any] = {"arm": folder.name, "protocol": protocol, "judge": None, "reader": None}
@@ -423,11 +424,7 @@ def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, An
         judgements, left_out = stored_judgements(folder), ", ".join(sorted(manifest.left_out))
         asked = slice_in_words(manifest.settings.get("per_ability", 0))
         fixed = {"arm": manifest.arm, "protocol": protocol, "judge": manifest.judge, "reader": manifest.reader}
-    summary = summarise(score_run(judgements, protocol))
-    rows = []
-    for row in summary.to_dict("records"):
-        values = {
-            str(key): None if isinstance(value, float) and value != value else value for key, value in row.items()
-        }
-        rows.append({**fixed, **values, "left_out": left_out, "asked": asked, "vouched": not as_is})
-    return rows
+    part = folder.relative_to(run).parent.as_posix()
+    summary = summarise(score_run(judgements, protocol)).astype(object)
+    summary = summary.where(summary.notna(), None).assign(left_out=left_out, asked=asked, vouched=not as_is, part=part)
+    return [fixed | {str(name): value for name, value in row.items()} for row in summary.to_dict("records")]

@@ -87,7 +87,7 @@ def result_table(
         title,
         pd.DataFrame([row[lead:] for row in cells], columns=["Size", "Ability", *names][lead:]),
         (*footer.lines(), *([ORDERING] if ordering else [])),
-        (*mixed, *notes, *_partial(frame), *_not_computable(frame)),
+        (*mixed, *notes, *_partial(frame), *not_computable_notes(frame)),
         names=2 - lead,
         groups=("", "", *groups)[lead:] if groups else (),
         strong=[number for number, (_, ability) in enumerate(places) if ability == AVERAGE_ABILITY],
@@ -110,7 +110,7 @@ def _partial(frame: pd.DataFrame) -> list[str]:
     return [f"{PARTIAL} Partial: without the unscored questions ({series})."] if series else []
 
 
-def _not_computable(frame: pd.DataFrame) -> list[str]:
+def not_computable_notes(frame: pd.DataFrame) -> list[str]:
     """Write a note per series on what its source lacks, by size and ability."""
     if "not_computable" not in frame:
         return []

@@ -9,6 +9,7 @@ import typer
 
 from beamlib.commands.options import RESULTS, Json, ProtocolOption
 from beamlib.data.published import Paper
+from beamlib.errors import UserError
 from beamlib.files import to_json
 
 
@@ -140,6 +141,8 @@ def claims(
     from beam_claims.terminal import render_claims, select
 
     if versions:
+        if table or section or status or as_json or paper != "v2":
+            raise UserError("--versions shows all that v2 changed, as a page; leave the other options out.")
         from beam_claims.versions import versions_page
 
         print(versions_page(), end="")

@@ -41,7 +41,9 @@ def select(results: Sequence[ClaimResult], table: str = "", section: str = "", s
         and (not status or result.status == status)
     ]
     if not chosen:
-        raise UserError("no claim fits --table, --section and --status together; leave one of them out.")
+        filters = {"--table": table, "--section": section, "--status": status}
+        words = " ".join(f"{option} {value!r}" for option, value in filters.items() if value)
+        raise UserError(f"no claim fits {words}; leave an option out, or choose another value.")
     return chosen
 
 

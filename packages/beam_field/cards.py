@@ -30,6 +30,7 @@ from beamlib.report.footer import OFFLINE, model_shown
 from beamlib.report.long_frame import ability_label
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
+from beamlib.scoring.judge_exam import LEAST_KAPPA
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import not_computable, score_run
 from beamlib.text import count
@@ -192,9 +193,10 @@ def card_sentences(card: JudgeCard) -> list[str]:
             f"On {row['n']:,} nuggets the two agree with kappa {row['kappa']:.2f} "
             f"({row['kappa_half']:.2f} over at least 0.5)."
         )
-        weak = card.agreement[card.agreement["ability"] != ALL_ABILITIES].sort_values("kappa").dropna(subset=["kappa"])
-        if len(weak) > 2:
-            pairs = zip(weak["ability"].head(2), weak["kappa"].head(2), strict=True)
+        by_ability = card.agreement[card.agreement["ability"] != ALL_ABILITIES].sort_values("kappa")
+        weak = by_ability[by_ability["kappa"] < LEAST_KAPPA].head(2)
+        if len(weak):
+            pairs = zip(weak["ability"], weak["kappa"], strict=True)
             names = " and ".join(f"{ability_label(ability).lower()} ({kappa:.2f})" for ability, kappa in pairs)
             lines.append(f"Least on {names}: there the second judge is no replacement for the first.")
     if overall.empty:

@@ -23,6 +23,12 @@ def runs() -> int:
     return len({row["run"] for row in csv.DictReader(files("beam_field").joinpath("verdicts.csv").open())})
 
 
+@fact("field.printed", unit="scores", source="packages/beam_field/published.csv", command="beamlib facts field.printed")
+def printed() -> int:
+    """Scores that others printed, with or without verdicts."""
+    return sum(1 for _ in csv.DictReader(files("beam_field").joinpath("published.csv").open()))
+
+
 @cache
 def _row(run: str) -> dict[str, str]:
     check_measured_judge()

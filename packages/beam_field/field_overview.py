@@ -136,7 +136,8 @@ def systems_frame(systems: Sequence[FieldSystem]) -> pd.DataFrame:
     return frame.loc[order.index].reset_index(drop=True)
 
 
-_SHAPES = "oDs^vPX*hpd<>8"
+_SHAPES = "oDs^vPX*<>dphH8"
+"""Markers. Those that are a circle to the eye at this size come last: colours repeat after eight judges."""
 _SYSTEMS = (
     "One shape per judge and prompt: scores of different shapes are not comparable. Filled: verdicts are public and "
     "gold was not in the answer prompt; hollow: gold was in the answer prompt (all or in part), or no verdicts are "

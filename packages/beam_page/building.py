@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -21,7 +21,15 @@ from beam_page.data_files import FOLDER, INDEX
 from beam_page.headlines import RECALL_COLUMN, cell_text
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
-from beam_page.sections import field_section, released_tables, sections_of, shown_section, top_figures
+from beam_page.sections import (
+    field_section,
+    part_title,
+    released_tables,
+    sections_of,
+    shown_section,
+    tier_order,
+    top_figures,
+)
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.files import read_text, write_json, write_text
@@ -157,8 +165,13 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "evidence_lost": _evidence_lost(index),
         "lost": list(_lost(run.folder, {series["id"] for series in index["series"]})),
         "chart": chart(sizes, [series["id"] for series in index["series"] if series["main"]], scores),
-        "counts": {size: max((s[size][AVERAGE][4] for s in scores.values() if size in s), default=0) for size in sizes},
+        "counts": {size: _range(s[size][AVERAGE][4] for s in scores.values() if size in s) for size in sizes},
     }
+
+
+def _range(numbers: Iterable[int]) -> str:
+    least, most = (values := sorted({*numbers} or {0}))[0], values[-1]
+    return f"{least} to {most}" if least < most else str(most)
 
 
 def _without_score(run: RunFolder, protocol: str) -> Iterator[str]:
@@ -181,7 +194,8 @@ LOST: Mapping[str, str] = dict(
 
 def _lost(folder: Path, known: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield for each part of the run the shares of outcomes by arm, as notebook 06 saved them."""
-    for path in sorted(set(folder.glob("tables/*/table1_outcomes.csv")) - set(folder.glob("tables/all/*"))):
+    paths = set(folder.glob("tables/*/table1_outcomes.csv")) - set(folder.glob("tables/all/*"))
+    for path in sorted(paths, key=lambda path: tier_order(path.parent.name)):
         frame = pd.read_csv(path, comment="#")
         average = frame[(frame["ability"] == AVERAGE) & frame["series"].isin(known)]
         shares = average.pivot_table("mean", "series", "outcome", sort=False).reindex(columns=list(OUTCOMES))
@@ -190,7 +204,8 @@ def _lost(folder: Path, known: Collection[str]) -> Iterator[dict[str, Any]]:
             for series, own in zip(shares.index, shares.to_numpy(), strict=True)
         ]
         if rows:
-            yield {"part": path.parent.name, "columns": list(LOST.items()), "rows": rows}
+            size = average["size"].iloc[0]
+            yield {"part": part_title(path.parent.name), "size": size, "columns": list(LOST.items()), "rows": rows}
 
 
 EVIDENCE: Mapping[str, str] = {"shown whole": "seen", "shown in part": "partly", "not shown": "unseen"}
@@ -213,8 +228,9 @@ def _evidence_lost(index: Mapping[str, Any]) -> list[tuple[str, list[int]]]:
 
 
 def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    cell = numbers.get(series, {}).get(size, {}).get(ability)
-    return {"key": [kind, series, size, ability], "text": cell_text(cell)}
+    beside = {name: sizes.get(size, {}).get(ability) for name, sizes in numbers.items()}
+    most = max((cell[4] for cell in beside.values() if cell), default=0)
+    return {"key": [kind, series, size, ability], "text": cell_text(beside.get(series), most)}
 
 
 def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) -> dict[str, str]:
@@ -276,7 +292,7 @@ def chart(sizes: Sequence[str], series: Sequence[str], scores: Mapping[str, Any]
         own = [(name, scores[name][size][AVERAGE]) for name in series if size in scores.get(name, {})]
         own = [(name, numbers) for name, numbers in own if numbers[0] is not None]
         if own:
-            rows.append({"y": at, "size": size, "n": own[0][1][4]})
+            rows.append({"y": at, "size": size, "n": max(numbers[4] for _, numbers in own)})
             at += _STEP
         for name, (mean, low, high, *_) in own:
             short = name if len(name) <= _SHORT else f"…{name[1 - _SHORT :]}"  # the end tells arms apart

@@ -14,11 +14,14 @@ from beamlib.errors import UserError
 from beamlib.report.footer import footer
 from beamlib.report.long_frame import ability_label
 from beamlib.report.table import Table
-from beamlib.report.tables import NOTHING, ends_text
+from beamlib.report.tables import NOTHING, ends_text, not_computable_notes
 from beamlib.scoring.intervals import holm
-from beamlib.scoring.scores import AVERAGE, score_run
+from beamlib.scoring.scores import AVERAGE, not_computable, score_run
 
-_PLAIN = ["first", "second", "size", "ability", "difference", "low", "high", "p", "conversations", "unscored"]
+_COLUMNS = [
+    "first", "second", "size", "ability", "difference", "low", "high", "p", "conversations",
+    "unscored", "not_computable",
+]  # fmt: skip
 _INTERVAL = "95 % t-interval of the paired differences over conversations, p by the sign-flip test, Holm over all rows"
 
 
@@ -37,7 +40,7 @@ def compare_runs(first: Path, second: Path, protocol: str = "paper") -> Table:
     pairs = list(_pairs(*runs))
     if not pairs:
         raise UserError(f"{first} and {second} have no arm with a question in common; compare runs over the same data.")
-    frame = pd.DataFrame([row for pair in pairs for row in _rows(*pair, protocol)], columns=_PLAIN)
+    frame = pd.DataFrame([row for pair in pairs for row in _rows(*pair, protocol)], columns=_COLUMNS)
     names = [a if a == b else f"{a} – {b}" for a, b in zip(frame["first"], frame["second"], strict=True)]
     frame.insert(8, "p_holm", holm(frame["p"].tolist()))
     numbers = {name: [printed(value, 3) or NOTHING for value in frame[name]] for name in ("difference", "p", "p_holm")}
@@ -61,9 +64,12 @@ def compare_runs(first: Path, second: Path, protocol: str = "paper") -> Table:
         unscored=int(frame.loc[frame["ability"] == AVERAGE, "unscored"].sum()),
         interval=_INTERVAL,
     )
+    lacking = not_computable_notes(frame.assign(series=names))
     left_out = [f"Left out of {run.folder.name}: {arm}: {why}" for run in runs for arm, why in run.left_out.items()]
     title = f"{first.name} minus {second.name}, on the same questions"
-    return Table(title, cells, (*basis.lines(), *left_out), kind="costs", names=3, csv=frame, frame=frame, basis=basis)
+    return Table(
+        title, cells, (*basis.lines(), *lacking, *left_out), kind="costs", names=3, csv=frame, frame=frame, basis=basis
+    )
 
 
 def _pairs(first: RunFolder, second: RunFolder) -> Iterator[tuple[StoredArm, StoredArm]]:
@@ -87,7 +93,7 @@ def _refuse_other_questions(arm: StoredArm, other: StoredArm) -> None:
 
 
 def _rows(arm: StoredArm, other: StoredArm, protocol: str) -> Iterator[Sequence[object]]:
-    """Yield the rows of a pair, in the order of `_PLAIN`."""
+    """Yield the rows of a pair, in the order of `_COLUMNS`."""
     scores = [score_run(stored.judgements, protocol) for stored in (arm, other)]
     for size in arm.sizes:
         for ability in (*ABILITIES, AVERAGE):
@@ -97,4 +103,13 @@ def _rows(arm: StoredArm, other: StoredArm, protocol: str) -> Iterator[Sequence[
             ]
             if (difference := paired(*parts)) is not None:
                 values = (difference.difference, difference.low, difference.high, difference.p_value)
-                yield (arm.series, other.series, size, ability, *values, difference.n, difference.unscored)
+                yield (arm.series, other.series, size, ability, *values, difference.n, *_without_score(*parts))
+
+
+def _without_score(first: pd.DataFrame, second: pd.DataFrame) -> tuple[int, int]:
+    """Count the common questions that an arm has no score for, and those of which a source lacks what it takes."""
+    lacking = [set(frame.loc[not_computable(frame), "probe_id"]) for frame in (first, second)]
+    missing = [set(frame.loc[frame["score"].isna(), "probe_id"]) for frame in (first, second)]
+    common = set(first["probe_id"]) & set(second["probe_id"])
+    uncomputable = common & set[str]().union(*lacking)
+    return len(common & set[str]().union(*missing) - uncomputable), len(uncomputable)

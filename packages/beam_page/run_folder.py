@@ -160,7 +160,8 @@ def read_run(run: Path, data: Path | None = None) -> RunFolder:
         try:
             arms.append(_stored(run, folder))
         except UserError as error:
-            omitted[folder.relative_to(run).as_posix()] = str(error).replace(f"{run}/", "")
+            name = folder.relative_to(run).as_posix()
+            omitted[name] = str(error).replace(f"{run}/", "").removeprefix(f"{name}: ")
     place = data or generated_in(run)
     sources = {source.id: source for source in scan(place)[0]} if place and (arms or data) else {}
     return RunFolder(run, sorted(arms, key=_order), omitted, sources, place)

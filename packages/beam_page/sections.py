@@ -66,7 +66,7 @@ def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[_Section]:
     """List the sections of a run: all sizes, tiers, other benchmarks, published values; `notes` by part."""
     folder = run.folder
     there = {path.name for kind in ("tables", "figures", "notebooks") for path in folder.glob(f"{kind}/*")}
-    tiers = sorted({arm.part for arm in run.arms} | (there - {_ALL, PUBLISHED, FIELD, *_OTHERS}), key=_tier)
+    tiers = sorted({arm.part for arm in run.arms} | (there - {_ALL, PUBLISHED, FIELD, *_OTHERS}), key=tier_order)
     names = [_ALL, *tiers, *(name for name in _OTHERS if name in there), PUBLISHED]
     sections = []
     for part in names:
@@ -74,7 +74,7 @@ def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[_Section]:
         missed = {key: why for arm in arms if arm.manifest for key, why in arm.manifest.left_out.items()}
         note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else "", *_origins(arms)]))
         configuration = stated(arm.manifest.configuration for arm in arms if arm.manifest)
-        title = {_ALL: "All sizes", PUBLISHED: "Published values", **_OTHERS}.get(part) or _titled(part)
+        title = {_ALL: "All sizes", PUBLISHED: "Published values", **_OTHERS}.get(part) or part_title(part)
         pages = sorted(folder.glob(f"notebooks/{part}/*.html"))
         if arms or part in there or notes.get(part):
             sections.append(_Section(part, pages, title, note, configuration))
@@ -89,12 +89,14 @@ def _origins(arms: Sequence[StoredArm]) -> Iterator[str]:
             yield f"{arm.name}: {origin} Reader: {arm.manifest.reader}; judge: {arm.manifest.judge}."
 
 
-def _tier(part: str) -> tuple[int, str]:
+def tier_order(part: str) -> tuple[int, str]:
+    """Return what parts of a run are sorted by: their size, then their name."""
     size = part.partition("-")[0].upper()
     return (SIZES.index(size) if size in SIZES else len(SIZES), part)
 
 
-def _titled(part: str) -> str:
+def part_title(part: str) -> str:
+    """Write the name of a part for readers: "500K · gpt"."""
     size, _, backbone = part.partition("-")
     return " · ".join(filter(None, [size.upper(), backbone])) if size.upper() in SIZES else part
 
@@ -179,7 +181,7 @@ def field_section(folder: Path) -> dict[str, Any] | None:
     answers = read_json(answer) if answer.exists() else {}
     lead = [figure for figure in shown["figures"] if figure["csv"].endswith("/field_systems.csv")]
     shown |= {"lead": lead, "figures": [figure for figure in shown["figures"] if figure not in lead]}
-    shown["answer"] = {tier: answers[tier] for tier in sorted(answers, key=_tier)}
+    shown["answer"] = {tier: answers[tier] for tier in sorted(answers, key=tier_order)}
     return shown if pages or shown["tables"] or shown["figures"] else None
 
 

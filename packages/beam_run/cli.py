@@ -215,6 +215,7 @@ def estimate_cost(given: EstimateArguments) -> None:
     from beamlib.llm.endpoints import MODELS
     from beamlib.params import load_parameters
     from beamlib.places import RUNS, in_root
+    from beamlib.report.printed import print_report
 
     check_run_name(given.name)
     values: dict[str, object] = dict(named_settings(given.settings))
@@ -238,7 +239,10 @@ def estimate_cost(given: EstimateArguments) -> None:
             raise UserError(f"{given.params}: it names no data; give a folder of conversations with --data.")
         arms = arms_of(parameters, experiments(parameters))
         costs = estimate(parameters, arms, admission=not given.no_admission)
-    print(to_json(costs.model_dump(mode="json"), indent=2) if given.as_json else costs.render())
+    if given.as_json:
+        print(to_json(costs.model_dump(mode="json"), indent=2))
+    else:
+        print_report(costs.render())
 
 
 @dataclass(frozen=True, kw_only=True)

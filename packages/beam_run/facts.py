@@ -26,10 +26,14 @@ def load_facts() -> None:
 
 
 def marked_files() -> list[Path]:
-    """List the documents that may hold marks: every tracked Markdown file."""
-    listing = subprocess.run(["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, check=False)
+    """List the documents that may hold marks: every tracked Markdown file and notebook."""
+    listing = subprocess.run(["git", "ls-files", "-z", "*.md", "*.ipynb"], cwd=ROOT, capture_output=True, check=False)
     names = listing.stdout.decode().split("\0") if listing.returncode == 0 else []
-    return [ROOT / name for name in names if name] or [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    return [ROOT / name for name in names if name] or [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("notebooks/*.ipynb"),
+    ]
 
 
 def facts(

@@ -17,6 +17,7 @@ from beam_claims.values import STATUSES, Interval, figures, verdict
 from beam_claims.versions import versions_page
 from beamlib.data import published
 from beamlib.errors import UserError
+from commands import Call
 
 SUBMITTED = [f"beam-{number:03}" for number in range(1, 119)]
 NAMES = [f"beam-{number:03}" for number in range(1, 134) if number != 91]
@@ -224,9 +225,16 @@ def test_claims_are_chosen_by_table_section_and_status(results: list[ClaimResult
     assert on_table and all(re.search(r"\b9\b|to 1\d", f"{claim.source} {claim.claim}") for claim in on_table)
     in_section = select(results, section="4.2", status="holds")
     assert in_section and all("4.2" in claim.section for claim in in_section)
-    for wrong in ({"status": "maybe"}, {"table": "99"}):
-        with pytest.raises(UserError, match="--status"):
-            select(results, **wrong)
+    with pytest.raises(UserError, match="--status is 'maybe'"):
+        select(results, status="maybe")
+    with pytest.raises(UserError, match=r"no claim fits --table '99' --status 'holds'; leave"):
+        select(results, table="99", status="holds")
+
+
+def test_versions_ignore_no_option(called: Call) -> None:
+    for words in (("--table", "9"), ("--status", "differs"), ("--json",)):
+        refused = called("claims", "--versions", *words)
+        assert refused.returncode == 2 and "leave the other options out" in refused.stderr, words
 
 
 def test_claims_fit_eighty_columns(results: list[ClaimResult]) -> None:

@@ -135,6 +135,9 @@ def test_the_picture_has_every_score_and_hollow_marks_where_one_cannot_check(sys
     assert len(frame) == len(systems) + len(field_overview.only_printed())
     assert all(own["value"].is_monotonic_decreasing for _, own in frame.groupby("tier"))
     figure = field_overview.systems_figure(frame)
+    shapes = {str(mark.get_marker()) for mark in figure.legends[0].get_lines()}
+    assert len(shapes) == frame["judge"].nunique() > 8  # more than colours
+    assert len(shapes & {*"ophH8"}) <= 1  # what looks like a circle stands for one judge
     marks = [line for axes in figure.axes for line in axes.lines if line.get_marker() != "None"]
     assert len(marks) == len(frame)
     for mark, (_, row) in zip(marks, frame.iterrows(), strict=True):

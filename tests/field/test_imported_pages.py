@@ -8,9 +8,15 @@ import pytest
 from published_results import FILES, LINES, written
 
 from beam_field.importing import read_runs, write_runs
+from beam_page import building
 from beam_page.building import write_page
+from beam_page.comparing import compare_runs
 from beam_page.data_files import read_data, write_data
+from beam_page.headlines import cell_text
 from beam_page.run_folder import read_run
+from beamlib.data.conversations import SIZES
+from beamlib.report.results import score_folders
+from beamlib.scoring.scores import not_computable, score_run
 from browser_driver import verified
 
 
@@ -61,3 +67,33 @@ def test_the_page_shows_questions_sources_and_what_they_lack(imported_run: Path)
     document = write_page(read_run(imported_run), protocol="paper", claims=False).read_text()
     assert "not computable</a>" in document
     assert "The conversations themselves" not in document and "As published</h2>" not in document
+
+
+def test_a_comparison_counts_what_no_source_has_apart_from_what_failed(imported_run: Path) -> None:
+    table = compare_runs(imported_run, imported_run)
+    averages = {row["first"]: row for row in table.records() if row["ability"] == "average"}
+    assert any(row["not_computable"] for row in averages.values())
+    for arm in read_run(imported_run).arms:
+        scores = score_run(arm.judgements, "paper")
+        failed = scores["score"].isna() & ~not_computable(scores)
+        assert averages[arm.series]["unscored"] == failed.sum()
+    assert any(line.startswith("Not computable from its source under this protocol: ") for line in table.footer)
+
+
+def test_scores_tell_arms_of_one_name_apart_by_size(imported_run: Path) -> None:
+    rows = score_folders(imported_run, "nugget-mean")
+    sizes = [row["size"] for row in rows]
+    assert len(set(sizes)) > 1 and sizes == sorted(sizes, key=SIZES.index)
+    keys = [(row["part"], row["arm"], row["size"], row["ability"]) for row in rows]
+    assert len(set(keys)) == len(keys)
+    assert all((imported_run / row["part"] / row["arm"]).is_dir() for row in rows)
+
+
+def test_a_cell_over_fewer_conversations_than_those_beside_it_says_so() -> None:
+    assert cell_text(["0.832", "0.48", "0.96", 58, 3, 2, 0], 20) == "0.832 [0.48, 0.96] (n = 3)"
+    assert cell_text(["0.664", "0.64", "0.69", 400, 20, 0, 0], 20) == "0.664 [0.64, 0.69]"
+    numbers = {"alpha": {"100K": {"average": ["0.5", None, None, 60, 3, 0, 0]}}}
+    numbers["beta"] = {"100K": {"average": ["0.5", None, None, 400, 20, 0, 0]}}
+    assert [building._cell("score", name, "100K", "average", numbers)["text"] for name in numbers] == [
+        "0.5 (n = 3)", "0.5"
+    ]  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,6 +60,12 @@ def test_a_card_tells_bias_order_and_the_difference_within_the_error() -> None:
     assert pair["change"] == pytest.approx(-0.25) and not pair["kept"]
     assert card.error == pytest.approx(0.25) and card.alone == 0  # the change is the same in all conversations
     assert any("Differences under" in line for line in cards.card_sentences(card))
+    assert not any("no replacement" in line for line in cards.card_sentences(card))
+    weak = pd.DataFrame(
+        {"ability": [ALL_ABILITIES, *ABILITIES[:3]], "kappa": [0.9, 1.0, 0.3, 0.7], "kappa_half": 1.0, "n": 9}
+    )
+    (least,) = (line for line in cards.card_sentences(replace(card, agreement=weak)) if "no replacement" in line)
+    assert least.startswith("Least on contradiction resolution (0.30): there")
     with pytest.raises(UserError, match="judged no answer alike"):
         card_of(first={"a": a}, second={"b": b})
     alone = card_of(first={"a": np.full((3, 20), 0.5)}, second={"a": np.full((3, 20), 0.6)})

@@ -6,6 +6,7 @@ number on an answer whose numbers are wrong.
 
 from __future__ import annotations
 
+import csv
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,15 @@ def test_its_form_does_not_matter(paid: dict[str, float]) -> None:
     for form in ("in small letters", "in bullets", "with polite words"):
         found = [paid[name] for name in (f"the reference {form}", f"the reference, {form}") if name in paid]
         assert found and found[0] >= 0.85, form
+
+
+def test_the_shipped_table_has_every_kind(paid: dict[str, float], repo_root: Path) -> None:
+    with (repo_root / "packages/beam_field/judged_made.csv").open(encoding="utf-8") as lines:
+        shipped = {row["answers"]: row["mean"] for row in csv.DictReader(lines)}
+    assert list(shipped) == list(paid)
+    assert (
+        float(shipped["frame: right, the figure alone"]) < 0.85
+    )  # said in the README: a bare figure often earns nothing
 
 
 def test_what_deserves_nothing_earns_little(paid: dict[str, float]) -> None:

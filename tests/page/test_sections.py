@@ -45,10 +45,14 @@ def test_every_share_of_where_answers_are_lost_leads_to_its_questions(tmp_path: 
     lines = ["size,ability,mean,series,outcome"]
     for outcome in OUTCOMES:
         lines += [f'100K,average,0.125,{series},"{outcome}"' for series in ("rag", "gone")]
-    path = tmp_path / "tables/100k/table1_outcomes.csv"
-    path.parent.mkdir(parents=True)
-    path.write_text("\n".join([*lines, "# a footer"]) + "\n")
-    (table,) = building._lost(tmp_path, {"rag"})
+    for size in ("10M", "100K", "500K"):
+        path = tmp_path / f"tables/{size.lower()}/table1_outcomes.csv"
+        path.parent.mkdir(parents=True)
+        path.write_text("\n".join([*lines, "# a footer"]).replace("100K", size) + "\n")
+    table, *others = building._lost(tmp_path, {"rag"})
+    assert [(table["part"], table["size"]) for table in (table, *others)] == [(n, n) for n in ("100K", "500K", "10M")]
+    page = (repo_root / "packages/beam_page/page.html.j2").read_text("utf-8")
+    assert "&amp;size={{ table.size }}&amp;show={{ table.columns" in page  # of its own size alone
     assert table["rows"] == [("rag", ["0.125"] * len(OUTCOMES))]
     filters = (repo_root / "packages/beam_page/viewer/list.js").read_text("utf-8")
     assert all(f"\n  {show}: [" in filters for _, show in table["columns"])
@@ -97,3 +101,10 @@ def test_a_page_is_rebuilt_where_something_changed(
     other = replace(arm, answers={one: answer.model_copy(update={"text": "x"}) for one, answer in arm.answers.items()})
     changed = replace(found, arms=[other, *found.arms[1:]])
     assert conversation_data.conversation_data(changed, found.conversations[0]).key != key
+
+
+def test_an_arm_that_is_left_out_is_named_once(tmp_path: Path) -> None:
+    arm = tmp_path / "100k" / "none"
+    arm.mkdir(parents=True)
+    (arm / "judgements.jsonl").write_text("")
+    assert read_run(tmp_path).left_out == {"100k/none": "it holds no judgement; run it to its end."}

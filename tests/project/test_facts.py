@@ -28,7 +28,7 @@ def _registered() -> None:
 
 def test_prose_says_what_the_facts_say() -> None:
     files = marked_files()
-    assert {path.name for path in files} >= {"README.md", "ARTIFACT-EVALUATION.md", "measurements.md"}
+    assert {path.name for path in files} >= {"README.md", "ARTIFACT-EVALUATION.md", "measurements.md", "00_paper.ipynb"}
     assert list(fill_files(files, write=False)) == []
 
 
@@ -37,6 +37,17 @@ def test_another_errata_list_makes_prose_drift(repo_root: Path, monkeypatch: pyt
     monkeypatch.setattr(facts, "load_errata", lambda: shorter)
     changed = [path.name for path in fill_files([repo_root / "README.md"], write=False)]
     assert changed == ["README.md"]
+
+
+def test_notebooks_state_what_the_facts_say(repo_root: Path, tmp_path: Path) -> None:
+    for name, mark in (("00_paper", "claims.hold"), ("12_field", "field.runs")):
+        (copy := tmp_path / f"{name}.ipynb").write_text(
+            re.sub(
+                rf"(<!-- fact: {mark} -->)\d+", r"\g<1>999", (repo_root / f"notebooks/{name}.ipynb").read_text("utf-8")
+            )
+        )
+        assert list(fill_files([copy], write=True)) == [copy]
+        assert copy.read_bytes() == (repo_root / f"notebooks/{name}.ipynb").read_bytes()
 
 
 def test_another_measurement_makes_prose_drift(repo_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,3 +225,10 @@ def test_a_run_of_memorycode_has_a_verdict_per_rule(tmp_path: Path) -> None:
     assert verdicts.groupby("question").size().to_dict() == rules.to_dict()
     assert len(opened.scores()) == len(answers) and opened.contexts()["text"].notna().all()
     assert beamlib.open_run(tmp_path / "run").verdicts().empty  # the rules are in the data
+
+
+def test_tiers_stand_in_the_order_of_their_size(runs: Path, tmp_path: Path) -> None:
+    for tier in ("10m", "100k-by-m", "500k"):
+        shutil.copytree(runs / "default/100k/none", tmp_path / tier / "none")
+    parts = [arm.folder.parent.name for arm in beamlib.open_run(tmp_path).arms]
+    assert parts == ["100k-by-m", "500k", "10m"]

@@ -42,10 +42,34 @@ def test_abilities_are_columns_and_what_all_rows_share_stands_above(capsys: pyte
     assert len(table) == 5 and table[0].startswith("size,judge,left_out,n_conversations,arm,ability,mean")
 
 
+def test_arms_over_other_numbers_of_conversations_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"size": "100K", "arm": arm, "ability": "average", "mean": 0.5, "low": 0.1, "high": 0.9, "n_conversations": n}
+        for arm, n in (("alpha", 20), ("beta", 3))
+    ]
+    print_by_ability(rows, "mean", ("size", "arm"))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "over conversations (n = 20)" in shown and "over conversations (n = 3)" in shown
+    assert "alpha 0.500 0.100 0.900 20 beta 0.500 0.100 0.900 3" in shown
+
+
+def test_arms_of_one_name_by_two_judges_are_two_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"size": "100K", "arm": "rag", "part": part, "judge": judge, "ability": "average", "mean": mean, "low": None,
+         "high": None, "n_conversations": 1}
+        for part, judge, mean in (("100k", "m", 0.664), ("100k-by-offline", "stand-in", 0.004))
+    ]  # fmt: skip
+    print_by_ability(rows, "mean", ("size", "arm"))
+    shown = capsys.readouterr().out
+    assert "100k-by-offline" in shown and "0.664" in shown and "0.004" in shown
+    print_by_ability(rows[:1], "mean", ("size", "arm"))
+    assert "part" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "words",
     [("claims",), ("data", "readings"), ("data", "check", EXAMPLE), ("data", "audit", EXAMPLE),
-     ("data", "detectors", EXAMPLE)],
+     ("data", "detectors", EXAMPLE), ("estimate", "params/100k.yaml", "--data", EXAMPLE, "--per-ability", "1")],
     ids=lambda words: " ".join(words[:2]),
 )  # fmt: skip
 def test_reports_of_commands_fit_a_terminal(

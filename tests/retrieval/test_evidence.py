@@ -10,7 +10,7 @@ from beamlib.commands.measuring import evidence_rows
 from beamlib.data.conversations import Size
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.scoring.measured import evidence_recall
+from beamlib.scoring.measured import BEST, evidence_recall
 
 _KEYS = {"arm", "retriever", "size", "k", "ability"}
 
@@ -91,3 +91,11 @@ def test_the_default_index_finds_what_it_is_said_to_find(beam_data: Path, size: 
         shipped, left_out = FITTED_ON[size, memory]
         assert found == pytest.approx(shipped, abs=0.01)
         assert found == pytest.approx(left_out, abs=0.015), "more than chance rests on having seen the questions"
+
+
+def test_the_best_choice_of_pairs_is_measured_on_own_data_too(repo_root: Path) -> None:
+    data = repo_root / "beamlib/data/example"
+    rows = evidence_rows(data, ["100K"], [BEST, "rag"], ["bm25"], [5, 30], quiet=True)
+    averages = {(row["arm"], row["k"]): row for row in rows if row["ability"] == "average"}
+    assert averages[BEST, 30]["recall"] == 1 and averages[BEST, 30]["low"] is None
+    assert averages[BEST, 5]["recall"] >= averages["rag", 5]["recall"]
