@@ -89,7 +89,11 @@ async def ask(
         read: Gets a reply and the number of its try, from 0.
         failed: Gets the `ModelError` of a call instead. Without it, or if the error is transient, it is raised.
         tries: How often to ask; the last value is returned with or without a complaint.
+
+    Raises:
+        UserError: too many replies in a row could not be used (`beamlib.llm.reception`).
     """
+    fresh = False
     for attempt in range(tries):
         try:
             reply = await model.complete(prompt)
@@ -99,9 +103,12 @@ async def ask(
             value, complaint = failed(error, attempt)
         else:
             value, complaint = read(reply, attempt)
+            fresh = reply.fresh
         if complaint is None:
             break
         prompt = prompt.again(complaint) if complaint else prompt
+    if fresh and (report := getattr(model, "report_reading", None)):
+        await report(complaint)
     return value
 
 
@@ -227,6 +234,11 @@ class RetryingModel:
         if isinstance(result, _Problem):
             raise ModelError(result.reason, result.outcome)
         return result
+
+    async def report_reading(self, complaint: str | None) -> None:
+        """Report what the caller made of a usable reply, as `ask` does."""
+        if report := getattr(self.model, "report_reading", None):
+            await report(complaint, of_value=True)
 
     def _usable(
         self, reply: Completion, prompt: Prompt, cut: Callable[[str], str], *, may_be_empty: bool
