@@ -89,9 +89,6 @@ async def ask(
         read: Gets a reply and the number of its try, from 0.
         failed: Gets the `ModelError` of a call instead. Without it, or if the error is transient, it is raised.
         tries: How often to ask; the last value is returned with or without a complaint.
-
-    Raises:
-        UserError: too many replies in a row could not be used (`beamlib.llm.reception`).
     """
     fresh = False
     for attempt in range(tries):
@@ -108,7 +105,7 @@ async def ask(
             break
         prompt = prompt.again(complaint) if complaint else prompt
     if fresh and (report := getattr(model, "report_reading", None)):
-        await report(complaint)
+        await report(complaint)  # too many unusable ones in a row end the run
     return value
 
 
