@@ -30,7 +30,15 @@ from beamlib.llm.keys import read_key, without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import Prompts, render
 from beamlib.llm.reception import Reception, Terms
-from beamlib.llm.reply_body import describe_tools, find_usage, message_text, other_model, read_usage, with_own_counts
+from beamlib.llm.reply_body import (
+    describe_tools,
+    find_usage,
+    message_text,
+    other_model,
+    read_count,
+    read_usage,
+    with_own_counts,
+)
 from beamlib.llm.retrying import POLICIES, is_truncated
 from beamlib.llm.transport import Response, Transport
 
@@ -615,7 +623,7 @@ def _choice(choices: object) -> dict[str, Any] | None:
     if not isinstance(choices, list) or not any(isinstance(choice, dict) for choice in choices):
         return None
     given = [choice for choice in choices if isinstance(choice, dict)]
-    return min(given, key=lambda choice: choice["index"] if type(choice.get("index")) is int else 0)
+    return min(given, key=lambda choice: read_count(choice.get("index")))
 
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)
