@@ -254,8 +254,7 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
     for kind in memories().values():
         if reason := kind.refusal(parameters):
             raise UserError(f"{origin}: {reason}")
-    # Everything is written below `run`, links followed, and nothing of it may lie among what the run reads. Relative
-    # paths count from the repository's top folder, as in the notebooks.
+    # Nothing that is written below `run` may lie among what is read, links followed; paths count from the repository.
     run = ROOT / parameters.run
     for name, made_by_run in _MADE_BY_THE_RUN.items():
         folder = parameters[name]
@@ -282,16 +281,17 @@ def by_own_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Return settings by their own names, where `values` may also name sections.
 
     `{"light": {"chunk_buffer": 2}}`, `{"light.chunk_buffer": 2}` and `{"chunk_buffer": 2}` are the same.
-
-    Raises:
-        UserError: A section lacks a setting that is given in it.
+    A section that is no mapping, or lacks a setting that is given in it, is a `UserError`.
     """
     by_name: dict[str, Any] = {}
     for name, value in values.items():
         section, dot, setting = str(name).partition(".")
-        if section not in sections() or not (dot or isinstance(value, Mapping)):
+        check_names({section} & {MEMORIES}, origin)
+        if section not in sections():
             by_name[name] = value
             continue
+        if not (dot or isinstance(value, Mapping)):
+            raise UserError(f"{origin}: {section} is {value!r:.60}, but it is a group of settings; name one of them.")
         settings = {setting: value} if dot else value
         for key in settings:
             if section_of(key) != section:

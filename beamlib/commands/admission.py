@@ -39,7 +39,7 @@ from beamlib.llm.admission import (
     without_thoughts,
 )
 from beamlib.llm.call_store import CallStore, StoredCall, call_key
-from beamlib.llm.client import EndpointModel
+from beamlib.llm.client import UNFIT, EndpointModel
 from beamlib.llm.embedding_model import EmbeddingModel, embedding_prompt
 from beamlib.llm.endpoints import EMBEDDING, RERANKER, UNLIMITED_TOKENS, Author, Embedding, Endpoint
 from beamlib.llm.faults import CONTINUE, Asker, advice
@@ -354,6 +354,8 @@ class Admission:
                 f"The judge model {judge.model} at {judge.base_url} is not fit to judge: {self.exam.line}. Its "
                 f"verdicts were not asked for; name another judge, or add --judge-anyway to use this one; {CONTINUE}."
             )
+        if not self.exam.passed:
+            UNFIT.add(("judge", candidates.endpoints["judge"].model))
 
     def _refuse_useless(self, store: CallStore, role: str, pairs: Sequence[Answered]) -> None:
         endpoint = self.candidates.endpoints[role]

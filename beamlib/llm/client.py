@@ -12,7 +12,9 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NoReturn
@@ -28,7 +30,15 @@ from beamlib.llm.keys import read_key, without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import Prompts, render
 from beamlib.llm.reception import Reception, Terms
-from beamlib.llm.reply_body import describe_tools, find_usage, message_text, other_model, read_usage, with_own_counts
+from beamlib.llm.reply_body import (
+    describe_tools,
+    find_usage,
+    message_text,
+    other_model,
+    read_count,
+    read_usage,
+    with_own_counts,
+)
 from beamlib.llm.retrying import POLICIES, is_truncated
 from beamlib.llm.transport import Response, Transport
 
@@ -47,6 +57,43 @@ _NO_KEY = "none"
 _KEY_BYTES = 1 << 12
 _LONGEST_REPLIES: dict[tuple[str, str], int] = {}
 """By address and model, the output tokens of the longest reply to this process."""
+UNFIT: set[tuple[str, str]] = set()
+"""Role and model that the user lets go on, although it failed its exam: unusable replies end no run of theirs."""
+
+
+class _Slots:
+    """Concurrency slots, first come first served; what is asked for again goes first, as it may end the run."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._waiting = deque[asyncio.Future[None]](), deque[asyncio.Future[None]]()
+
+    @asynccontextmanager
+    async def taken(self, prompt: Prompt) -> AsyncIterator[None]:
+        """Wait for a slot, and take it within the block."""
+        if self._free:
+            self._free -= 1
+        else:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting[not prompt.attempt].append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._release()
+                raise
+        try:
+            yield
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        for turns in self._waiting:
+            while turns:
+                if not (turn := turns.popleft()).done():
+                    turn.set_result(None)
+                    return
+        self._free += 1
 
 
 class _Service:
@@ -54,7 +101,7 @@ class _Service:
 
     def __init__(self, base_url: str, max_concurrency: int) -> None:
         self.transport = Transport(base_url)
-        self.slots = asyncio.Semaphore(max_concurrency)
+        self.slots = _Slots(max_concurrency)
         self.terms = Terms()
         self._receptions: dict[tuple[str, str], Reception] = {}
         atexit.register(self._close)
@@ -169,10 +216,7 @@ class EndpointModel:
             UserError: no call can be answered (`beamlib.llm.reception`). Neither message ever contains the key.
         """
         self.check_key()
-        services = _SERVICES.setdefault(asyncio.get_running_loop(), {})
-        address = self.endpoint.base_url, self.endpoint.concurrency
-        service = services.get(address) or services.setdefault(address, _Service(*address))
-        reception = service.reception(self.role, self.endpoint.model)
+        service, reception = self._service()
         call = Call(prompt, service, reception, service.terms.number)
         tries = tenacity.AsyncRetrying(
             # While the role waits, tries are probes on behalf of all its calls and are not counted.
@@ -195,6 +239,25 @@ class EndpointModel:
             raise
         return replace(reply, usage=reply.usage + call.lost)
 
+    async def report_reading(self, complaint: str | None, *, of_value: bool) -> None:
+        """Enter in the ledger what was made of a reply in the end: None where it could be used.
+
+        Args:
+            of_value: The reply is text, and it was read for what its prompt asks for, such as a verdict.
+
+        Raises:
+            UserError: no reply to many requests in a row could be used.
+        """
+        if (self.role, self.endpoint.model) not in UNFIT:
+            self._service()[1].record_reading(complaint, self._who, of_value=of_value)
+
+    def _service(self) -> tuple[_Service, Reception]:
+        """Return what this loop's calls to the address share, and the ledger of the role."""
+        services = _SERVICES.setdefault(asyncio.get_running_loop(), {})
+        address = self.endpoint.base_url, self.endpoint.concurrency
+        service = services.get(address) or services.setdefault(address, _Service(*address))
+        return service, service.reception(self.role, self.endpoint.model)
+
     async def _attempt(self, call: Call) -> Completion:
         """Wait for a slot, and for the turn to probe while the role waits; then send once."""
         service, reception = call.service, call.reception
@@ -204,9 +267,9 @@ class EndpointModel:
                     service.terms.check(call.term)
                     if reception.open:
                         await nap(reception.pause)
-                        async with service.slots:
+                        async with service.slots.taken(call.prompt):
                             return await self._send(call)
-            async with service.slots:
+            async with service.slots.taken(call.prompt):
                 if not reception.open:
                     return await self._send(call)
 
@@ -560,7 +623,7 @@ def _choice(choices: object) -> dict[str, Any] | None:
     if not isinstance(choices, list) or not any(isinstance(choice, dict) for choice in choices):
         return None
     given = [choice for choice in choices if isinstance(choice, dict)]
-    return min(given, key=lambda choice: choice["index"] if type(choice.get("index")) is int else 0)
+    return min(given, key=lambda choice: read_count(choice.get("index")))
 
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)

@@ -19,7 +19,7 @@ from aiohttp import WSCloseCode, WSMessage, web
 from beamlib.errors import UserError
 from beamlib.files import sha256
 from beamlib.llm.entrance import ENDED, PATH, Entrance, read_prompt, reply_fields
-from beamlib.llm.model import Model, drain, run
+from beamlib.llm.model import Completion, Model, drain, run
 from beamlib.llm.token_server import LOCAL, TokenServer
 
 Models = Callable[[str], Model]
@@ -117,7 +117,12 @@ class Door(TokenServer[_Client]):
 
     async def _answer(self, socket: web.WebSocketResponse, client: _Client, asked: dict[str, Any]) -> None:
         try:
-            reply: Any = await client.model(asked["store"], asked["role"]).complete(read_prompt(asked["prompt"]))
+            model: Any = client.model(asked["store"], asked["role"])
+            if "prompt" in asked:
+                reply = await model.complete(read_prompt(asked["prompt"]))
+            else:
+                await model.report_reading(asked["complaint"])
+                reply = Completion("")
         except Exception as error:  # of any kind: who waits has to be told
             reply = error
         with suppress(ConnectionError):  # a worker that is gone has its successor ask again

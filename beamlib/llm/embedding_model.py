@@ -197,10 +197,12 @@ class EmbeddingModel(ForwardingModel):
 
     def _vectors(self, data: Sequence[Mapping[str, Any]], count: int) -> list[Vector]:
         """Return the vectors of a reply in the order of the texts."""
-        by_place: dict[int, object] = {}
+        by_place: dict[float, object] = {}
         for place, item in enumerate(data):
-            index = item.get("index")
-            by_place[index if isinstance(index, int) else place] = item.get("embedding")
+            index = place if item.get("index") is None else item["index"]
+            if isinstance(index, str) and index.isdecimal():
+                index = int(index)
+            by_place[index if isinstance(index, int | float) else -1] = item.get("embedding")
         if len(data) != count or by_place.keys() != set(range(count)):
             raise RetryableError(f"the answer has {len(data)} vectors for {count} texts, or numbers them wrongly")
         vectors = [_finite_vector(by_place[place]) for place in range(count)]

@@ -10,7 +10,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -63,10 +63,18 @@ class DoorModel:
     def __init__(self, line: _Line, role: str, name: str) -> None:
         self.name = name
         self._line, self._role = line, role
+        self._unusable = False
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Have the door answer one prompt; raise what the call ended with there."""
-        return await self._line.ask(self._role, prompt)
+        return await self._line.ask({"role": self._role, "prompt": prompt_fields(prompt)})
+
+    async def report_reading(self, complaint: str | None) -> None:
+        """Tell the door of unusable replies, and of the next usable one; raise what it ends the run with."""
+        if complaint is None and not self._unusable:
+            return
+        self._unusable = complaint is not None
+        await self._line.ask({"role": self._role, "complaint": complaint})
 
 
 class _Line:
@@ -81,11 +89,11 @@ class _Line:
         self._news = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
-    async def ask(self, role: str, prompt: Prompt) -> Completion:
+    async def ask(self, fields: Mapping[str, Any]) -> Completion:
         """Send a request and wait for the reply of its number."""
         async with self._places:
             number, future = next(self._numbers), asyncio.get_running_loop().create_future()
-            asked = {"id": number, "store": self._store, "role": role, "prompt": prompt_fields(prompt)}
+            asked = {"id": number, "store": self._store, **fields}
             self._pending[number] = asked, future
             self._unsent.append(number)
             self._news.set()

@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -66,6 +67,7 @@ _WAIT = re.compile(
     re.IGNORECASE,
 )
 _WAIT_FIELD = re.compile(r"retry_?(?:delay|after|in)(_?ms)?(_?seconds?|_?s)?", re.IGNORECASE)
+_NUMBER = re.compile(r"\d{1,19}(\.\d{1,9})?", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0, "month": 2_592_000.0}
 _TEXT_FIELDS = ("message", "detail", "status_msg", "error_message", "error_msg", "msg", "error", "reason", "title")
 
@@ -134,16 +136,21 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """Read the seconds to wait: `retry-after-ms`, or `Retry-After` in seconds, as a date or as a point in time."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
-        if re.fullmatch(r"\d{1,19}(\.\d{1,9})?", value):
+        if _NUMBER.fullmatch(value):
             return _seconds_until(float(value)) if float(value) > _POINT_IN_TIME else float(value) / unit
         if re.fullmatch(rf"(\d[\d.]*\s*{_UNIT}\s*)+", value.lower()) and (seconds := _duration(value)):
             return seconds[0]
-    try:
-        date = parsedate_to_datetime(headers.get("retry-after", ""))
-    except (ValueError, TypeError, OverflowError):  # a time zone of more seconds than there are
-        return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (date - datetime.now(UTC)).total_seconds())
+    return next(iter(_until_date(headers.get("retry-after", ""))), None)
+
+
+def _until_date(text: str) -> list[float]:
+    """Return the seconds until a date with its time, as mail or ISO 8601 writes it; an empty list if it is none."""
+    for read in (parsedate_to_datetime, datetime.fromisoformat) if ":" in text else ():
+        with suppress(ValueError, TypeError, OverflowError):  # a time zone of more seconds than there are
+            date = read(text.strip())
+            date = date if date.tzinfo else date.replace(tzinfo=UTC)
+            return [max(0.0, (date - datetime.now(UTC)).total_seconds())]
+    return []
 
 
 def _seconds_until(moment: float) -> float:
@@ -164,11 +171,13 @@ def stated_wait(body: str) -> float | None:
         stated = []
     waits = []
     for name, value in stated:
+        if isinstance(value, str) and _NUMBER.fullmatch(value):
+            value = float(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
             unit = 0.001 if name.lower().endswith("ms") else 1.0
             waits.append(_seconds_until(value) if value > _POINT_IN_TIME else value * unit)
         elif isinstance(value, str):
-            waits += _duration(value)
+            waits += _until_date(value) or _duration(value)
     for match in _WAIT.finditer(error_text(body)[0][:_START]):
         waits += _duration(match[1])
     return max(waits, default=None)

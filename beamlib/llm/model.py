@@ -82,7 +82,8 @@ class Completion:
 
     `answered_by` is the model that the reply names where it is not the one that was asked, and `fingerprint` the
     serving configuration that it names. `thoughts` says that it had thoughts in a field of their own. `sent` is the
-    SHA-256 of the request's body where it is not the one that the prompt gives: a refused field was left out.
+    SHA-256 of the request's body where it is not the one that the prompt gives: a refused field was left out. `fresh`
+    says that it was paid for now: it is not from a call store.
     """
 
     text: str
@@ -93,6 +94,7 @@ class Completion:
     fingerprint: str = ""
     thoughts: bool = False
     sent: str = ""
+    fresh: bool = field(default=False, compare=False)
 
 
 class Model(Protocol):

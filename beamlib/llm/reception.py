@@ -8,6 +8,8 @@ Two rules, without wordings:
 2. Failures that may pass (no response, busy, 5xx) are repeated. After `_IN_A_ROW` of them the role waits: one request
    at a time is tried, with growing pauses. If nothing has succeeded for a while, and as many different requests
    failed, the run ends.
+3. Replies that cannot be used are asked for once more. `_OF_ANY_KIND` requests in a row without a usable reply end the
+   run: the endpoint is not what it was when it was admitted.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import time
 from http import HTTPStatus
 
 from beamlib.errors import UserError
-from beamlib.llm.faults import CONTINUE, Asker, RetryableError, advice
+from beamlib.llm.faults import CONTINUE, Asker, RetryableError, advice, excerpt
 
 ALIKE = 5
 """Different requests of a role that end the run if all come to the same."""
@@ -77,6 +79,7 @@ class Reception:
         self.answered = False
         self.pause = 0.0
         self._alike: dict[str, set[int]] = {}
+        self._unusable = [0, 0]  # as text, as the value that is read from it
         self.record_success(False)
 
     def record_success(self, answered: bool = True) -> None:
@@ -145,6 +148,22 @@ class Reception:
             f"{len(self._requests)} different requests); perhaps {cure}; {CONTINUE}."
         )
 
+    def record_reading(self, complaint: str | None, who: str, *, of_value: bool) -> None:
+        """Note what a reader made of the last reply to a request, by the complaint that it would ask again with.
+
+        Raises:
+            UserError: too many requests in a row got no usable reply.
+        """
+        self._unusable[of_value] = 0 if complaint is None else self._unusable[of_value] + 1
+        if self._unusable[of_value] >= _OF_ANY_KIND:
+            about = f" (the last was asked for again with {excerpt(complaint, '')!r})" if complaint else ""
+            self._end(
+                f"{who} gave {_OF_ANY_KIND} requests in a row no reply that can be used, though each was asked again"
+                f"{about}; another model or chat template may answer by now, or the limit of output tokens may be too "
+                f"small: see what it replies by `beamlib endpoints`, and correct the server or the models file; "
+                f"{CONTINUE}."
+            )
+
     def _say_once(self, failure: RetryableError, asker: Asker, limit: float) -> None:
         if "waits" not in self.said and self.answered:
             self.said.add("waits")
@@ -158,6 +177,7 @@ class Reception:
     def _end(self, verdict: str) -> None:
         self.record_success(False)
         self.answered = False
+        self._unusable = [0, 0]
         self.said.discard("waits")
         self._terms.end(verdict)
         raise UserError(verdict)

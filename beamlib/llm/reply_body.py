@@ -45,14 +45,14 @@ def read_usage(usage: object) -> Usage:
         value: Any = usage
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
-        return _count(value)
+        return read_count(value)
 
     sent = count("prompt_tokens") or count("input_tokens")
     if not count("prompt_tokens"):
         sent += count("cache_read_input_tokens") + count("cache_creation_input_tokens")
     written = count("completion_tokens") or count("output_tokens")
     total = count("total_tokens")
-    reasoning = max((_count(value) for name, value in named_values(usage) if _REASONING.match(name)), default=0)
+    reasoning = max((read_count(value) for name, value in named_values(usage) if _REASONING.match(name)), default=0)
     if reasoning > written:
         written += reasoning
     cached = max(
@@ -65,7 +65,7 @@ def read_usage(usage: object) -> Usage:
     return Usage(sent, max(written, total - sent), cached)
 
 
-def _count(value: object) -> int:
+def read_count(value: object) -> int:
     """Return the count that a value is, 0 if it is none."""
     if isinstance(value, str) and len(value) < _LONGEST_COUNT and value.isascii() and value.strip().isdecimal():
         value = int(value)

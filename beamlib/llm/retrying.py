@@ -90,6 +90,7 @@ async def ask(
         failed: Gets the `ModelError` of a call instead. Without it, or if the error is transient, it is raised.
         tries: How often to ask; the last value is returned with or without a complaint.
     """
+    fresh = False
     for attempt in range(tries):
         try:
             reply = await model.complete(prompt)
@@ -99,9 +100,12 @@ async def ask(
             value, complaint = failed(error, attempt)
         else:
             value, complaint = read(reply, attempt)
+            fresh = reply.fresh
         if complaint is None:
             break
         prompt = prompt.again(complaint) if complaint else prompt
+    if fresh and (report := getattr(model, "report_reading", None)):
+        await report(complaint)  # too many unusable ones in a row end the run
     return value
 
 
@@ -227,6 +231,11 @@ class RetryingModel:
         if isinstance(result, _Problem):
             raise ModelError(result.reason, result.outcome)
         return result
+
+    async def report_reading(self, complaint: str | None) -> None:
+        """Report what the caller made of a usable reply, as `ask` does."""
+        if report := getattr(self.model, "report_reading", None):
+            await report(complaint, of_value=True)
 
     def _usable(
         self, reply: Completion, prompt: Prompt, cut: Callable[[str], str], *, may_be_empty: bool

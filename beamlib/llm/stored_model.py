@@ -6,6 +6,7 @@ A call is stored the moment its answer arrives. A run that is killed at any inst
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
@@ -33,6 +34,7 @@ class _EndpointModel(Protocol):
     def request(self, prompt: Prompt) -> dict[str, Any]: ...
     def max_cost(self, prompt: Prompt) -> float: ...
     async def complete(self, prompt: Prompt) -> Completion: ...
+    async def report_reading(self, complaint: str | None, *, of_value: bool) -> None: ...
 
 
 class StoredModel:
@@ -107,7 +109,11 @@ class StoredModel:
             track(task)
             self.store.in_flight[flight] = task
             task.add_done_callback(lambda done: self._on_done(flight, done))
-        return (await asyncio.shield(task)).completion()
+        return replace((await asyncio.shield(task)).completion(), fresh=True)
+
+    async def report_reading(self, complaint: str | None, *, of_value: bool = False) -> None:
+        """Report what was made of a fresh reply."""
+        await self.model.report_reading(complaint, of_value=of_value)
 
     def _stored(self, key: str) -> StoredCall | None:
         call = self.store.get(key, of_run=self.mode == "refresh")

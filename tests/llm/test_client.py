@@ -487,3 +487,16 @@ def test_importing_the_client_imports_no_http_library() -> None:
     script = "import sys, beamlib.llm.client; print('openai' in sys.modules, 'aiohttp' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("write", [int, float, str])
+def test_the_choice_of_the_lowest_index_is_the_reply_however_it_is_written(write: Callable[[int], Any]) -> None:
+    def reply(body: dict[str, Any]) -> Answer:
+        choices = [
+            {"index": write(n), "message": {"content": f"choice {n}"}, "finish_reason": "stop"} for n in (2, 1, 0)
+        ]
+        return Answer({"choices": choices})
+
+    with ScriptedServer(reply) as server:
+        (first,) = attempt_all(model(server), [prompt()])
+    assert isinstance(first, Completion) and first.text == "choice 0"

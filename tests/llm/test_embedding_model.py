@@ -107,6 +107,23 @@ def test_a_text_that_is_too_long_is_cut_by_the_error_or_by_halves(
     assert capsys.readouterr().err.count("is cut to a beginning that it takes") == 1
 
 
+@pytest.mark.parametrize("write", [int, float, str, lambda place: None])
+def test_vectors_belong_to_their_texts_however_places_are_written(write: Callable[[int], Any], tmp_path: Path) -> None:
+    def embed(body: dict[str, Any]) -> Reply:
+        reply = vectors(body)
+        for item in reply["data"]:
+            item["index"] = write(item["index"])
+        if write(0) is not None:
+            reply["data"].reverse()
+        return reply
+
+    texts = ["tea", "milk", "sugar"]
+    with ScriptedServer(embed=embed) as server, CallStore(tmp_path / "1.sqlite") as store:
+        odd = EndpointEncoder(stored(server, store)).encode(texts)
+    with ScriptedServer() as server, CallStore(tmp_path / "2.sqlite") as store:
+        assert np.array_equal(odd, EndpointEncoder(stored(server, store)).encode(texts))
+
+
 def broken(**change: Any) -> Callable[[dict[str, Any]], Reply]:
     """Reply with the vectors of `vectors`, changed: the last entry replaced, or the list cut."""
 
@@ -126,6 +143,8 @@ def broken(**change: Any) -> Callable[[dict[str, Any]], Reply]:
     [
         (broken(drop=1), "the answer has 1 vectors for 2 texts, or numbers them wrongly"),
         (broken(index=0), "the answer has 2 vectors for 2 texts, or numbers them wrongly"),
+        (broken(index=[1]), "the answer has 2 vectors for 2 texts, or numbers them wrongly"),
+        (broken(index="second"), "the answer has 2 vectors for 2 texts, or numbers them wrongly"),
         (broken(embedding=[0.5] * 31), "the answer has a vector of 31 numbers where others have 32"),
         (broken(embedding=[]), "the answer has a vector that is empty, or nothing but zeros"),
         (broken(embedding=[0.0] * 32), "the answer has a vector that is empty, or nothing but zeros"),

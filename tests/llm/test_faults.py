@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 from typing import Any
 from urllib.parse import quote
@@ -163,8 +163,24 @@ def test_a_wait_is_read_from_a_date_and_from_words_and_hours_stop_the_run() -> N
         wait = retry_after({"retry-after": f"{moment:.0f}"})
         assert wait is not None and 95 < wait < 101
     assert stated_wait('{"error": {"metadata": {"retry_after_ms": 2500}}}') == 2.5
+    assert [stated_wait(f'{{"retry_after": "{text}"}}') for text in ("20", "20261201", "2026-W49")] == [
+        20,
+        20_261_201,
+        None,
+    ]
     assert isinstance(classify(429, "", {"retry-after": "7200"}), UserError)
     assert classify(429, "", {"retry-after": "7"}).wait == classify(429, error("Please try again in 7s.")).wait == 7
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=9)), None])
+def test_a_wait_is_read_from_a_date_of_iso_8601(zone: timezone | None) -> None:
+    date = (datetime.now(UTC) + timedelta(hours=5)).astimezone(zone or UTC).replace(tzinfo=zone).isoformat()
+    texts = [date, date.replace("+00:00", "Z")]
+    waits = [retry_after({"retry-after": text}) for text in texts]
+    waits += [stated_wait(f'{{"error": {{"retry_after": "{text}"}}}}') for text in texts]
+    assert all(wait is not None and 17_990 < wait <= 18_000 for wait in waits)
+    ended = classify(429, "", {"retry-after": date})
+    assert isinstance(ended, UserError) and "it asks to wait 5 hours" in str(ended)
 
 
 def test_a_servers_text_is_short_one_line_and_without_the_key() -> None:

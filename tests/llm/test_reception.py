@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore
-from beamlib.llm.client import EndpointModel
+from beamlib.llm.client import EndpointModel, _Slots
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.faults import Asker, RetryableError
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, attempt_all
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, attempt_all, run
 from beamlib.llm.reception import ALIKE, Reception, Terms, likeness
-from beamlib.llm.retrying import RetryingModel
+from beamlib.llm.retrying import RetryingModel, gather
 from beamlib.llm.stored_model import StoredModel
+from beamlib.scoring.replies import ask_parsed, read_score
 from scripted_server import Answer, ScriptedServer, completion, error_body
 
 KEY = "sk-invented-0123456789"
@@ -285,3 +287,82 @@ def test_a_server_that_loads_its_model_gets_its_patience_before_the_first_answer
         else:
             with pytest.raises(UserError, match="Loading model"):
                 attempt_all(asking, prompts(3))
+
+
+def verdicts(judge: RetryingModel, count: int) -> list[float | None]:
+    """Ask for verdicts on so many answers, as a worker does."""
+    asked = [Prompt("judge_nugget", {"question": "?", "nugget": "tea", "answer": f"{n} cups"}) for n in range(count)]
+    replies = run(gather(ask_parsed(judge, prompt, lambda reply: read_score(reply.text)) for prompt in asked))
+    return [reply.value for reply in replies]
+
+
+def stored_judge(server: ScriptedServer, store: CallStore, name: str = "m") -> RetryingModel:
+    endpoint = Endpoint(model=name, base_url=server.base_url, context_window=32_000, concurrency=4)
+    called = EndpointModel("judge", endpoint)
+    return RetryingModel(StoredModel(called, store, "record", role="judge", conversation="1", command="beamlib"))
+
+
+VERDICT = '{"score": 1.0, "reason": "tea"}'
+
+
+@pytest.mark.parametrize("bad", ["Full marks, I would say.", '{"score": 1.0 or 0.5 or 0.0, "reason": "in detail"}', ""])
+def test_a_judge_whose_verdicts_become_unusable_ends_the_run(bad: str, tmp_path: Path) -> None:
+    seen = 0
+
+    def reply(body: dict[str, Any]) -> str:
+        nonlocal seen
+        seen += 1
+        return VERDICT if seen <= 30 else bad
+
+    with ScriptedServer(reply) as server, CallStore(tmp_path / "1.sqlite") as store:
+        with pytest.raises(UserError, match=r"20 (different )?requests .*the same command goes on"):
+            verdicts(stored_judge(server, store), 200)
+        assert len(server.requests) <= 30 + 3 * 20, "what is asked again goes first"
+        server.reply = lambda body: VERDICT
+        again = verdicts(stored_judge(server, store), 200)
+        assert 150 < again.count(1.0) <= 200 - 20 * bool(bad), "what is stored ends no run, and is not paid for again"
+
+
+def test_a_judge_that_needs_to_be_asked_twice_ends_no_run(tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        return VERDICT if "could not be used" in str(body) else "Full marks."
+
+    with ScriptedServer(reply) as server, CallStore(tmp_path / "1.sqlite") as store:
+        assert verdicts(stored_judge(server, store), 60) == [1.0] * 60
+
+
+def test_a_judge_that_the_user_lets_judge_anyway_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beamlib.llm.client.UNFIT", {("judge", "small")})
+    with ScriptedServer(lambda body: "Full marks.") as server, CallStore(tmp_path / "1.sqlite") as store:
+        assert verdicts(stored_judge(server, store, "small"), 60) == [None] * 60
+
+
+def test_a_reader_whose_replies_are_all_cut_off_ends_the_run(tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> Answer:
+        return Answer(completion(body, "Half an ans", finish_reason="length"))
+
+    with ScriptedServer(reply) as server, CallStore(tmp_path / "1.sqlite") as store:
+        reader = RetryingModel(StoredModel(model(server), store, "record", role="r", conversation="1", command=""))
+        with pytest.raises(UserError, match=r"20 requests in a row .*cut off.*the same command goes on"):
+            attempt_all(reader, prompts(200))
+
+
+def test_slots_survive_calls_that_are_cancelled_while_they_wait() -> None:
+    async def use() -> int:
+        slots, used = _Slots(2), 0
+
+        async def call() -> None:
+            nonlocal used
+            async with slots.taken(Prompt("answer", {})):
+                await asyncio.sleep(0.001)
+                used += 1
+
+        tasks = [asyncio.create_task(call()) for _ in range(40)]
+        await asyncio.sleep(0.003)
+        for task in tasks[::2]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait_for(asyncio.gather(*(call() for _ in range(4))), 5)
+        return used
+
+    assert run(use()) >= 24

@@ -219,6 +219,11 @@ def test_settings_may_be_given_by_section(tmp_path: Path) -> None:
     assert named_settings(["light.chunk_buffer=2", "k=7"]) == {"chunk_buffer": 2, "k": 7}
     with pytest.raises(UserError, match="--set: light has no setting 'k'; it has working_pairs, "):
         named_settings(["light.k=7"])
+    with pytest.raises(UserError, match="--set: judging is 3, but it is a group of settings; name one of them"):
+        named_settings(["judging=3"])
+    for group in ("[none]", "{}"):
+        with pytest.raises(UserError, match="--set: unknown parameter 'memories'; the nearest known one is"):
+            named_settings([f"memories={group}"])
 
 
 def test_parameters_are_documented(repo_root: Path) -> None:
