@@ -354,7 +354,7 @@ class Admission:
                 f"The judge model {judge.model} at {judge.base_url} is not fit to judge: {self.exam.line}. Its "
                 f"verdicts were not asked for; name another judge, or add --judge-anyway to use this one; {CONTINUE}."
             )
-        if not self.exam.passed:
+        if candidates.judge_anyway:
             UNFIT.add(("judge", candidates.endpoints["judge"].model))
 
     def _refuse_useless(self, store: CallStore, role: str, pairs: Sequence[Answered]) -> None:

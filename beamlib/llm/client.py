@@ -58,7 +58,7 @@ _KEY_BYTES = 1 << 12
 _LONGEST_REPLIES: dict[tuple[str, str], int] = {}
 """By address and model, the output tokens of the longest reply to this process."""
 UNFIT: set[tuple[str, str]] = set()
-"""Role and model that the user lets go on, although it failed its exam: unusable replies end no run of theirs."""
+"""Roles with their models that the user lets go on whatever their exam says: unusable replies end no run of theirs."""
 
 
 class _Slots:
@@ -243,12 +243,12 @@ class EndpointModel:
         """Enter in the ledger what was made of a reply in the end: None where it could be used.
 
         Args:
-            of_value: The reply is text, and it was read for what its prompt asks for, such as a verdict.
+            of_value: It was read for what its prompt asks for. Of these, verdicts alone count: only judges pass an exam.
 
         Raises:
             UserError: no reply to many requests in a row could be used.
         """
-        if (self.role, self.endpoint.model) not in UNFIT:
+        if (self.role, self.endpoint.model) not in UNFIT and (self.role == "judge" or not of_value):
             self._service()[1].record_reading(complaint, self._who, of_value=of_value)
 
     def _service(self) -> tuple[_Service, Reception]:
