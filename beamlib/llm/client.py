@@ -243,7 +243,7 @@ class EndpointModel:
         """Enter in the ledger what was made of a reply in the end: None where it could be used.
 
         Args:
-            of_value: It was read for what its prompt asks for. Of these, verdicts alone count: only judges pass an exam.
+            of_value: It was read for what its prompt asks for. Of these, verdicts alone count: judges pass an exam.
 
         Raises:
             UserError: no reply to many requests in a row could be used.

@@ -296,10 +296,10 @@ def verdicts(judge: RetryingModel, count: int) -> list[float | None]:
     return [reply.value for reply in replies]
 
 
-def stored_judge(server: ScriptedServer, store: CallStore, name: str = "m") -> RetryingModel:
+def stored_judge(server: ScriptedServer, store: CallStore, name: str = "m", role: str = "judge") -> RetryingModel:
     endpoint = Endpoint(model=name, base_url=server.base_url, context_window=32_000, concurrency=4)
-    called = EndpointModel("judge", endpoint)
-    return RetryingModel(StoredModel(called, store, "record", role="judge", conversation="1", command="beamlib"))
+    called = EndpointModel(role, endpoint)
+    return RetryingModel(StoredModel(called, store, "record", role=role, conversation="1", command="beamlib"))
 
 
 VERDICT = '{"score": 1.0, "reason": "tea"}'
@@ -331,10 +331,13 @@ def test_a_judge_that_needs_to_be_asked_twice_ends_no_run(tmp_path: Path) -> Non
         assert verdicts(stored_judge(server, store), 60) == [1.0] * 60
 
 
-def test_a_judge_that_the_user_lets_judge_anyway_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("role", ["judge", "aligner"])
+def test_a_judge_that_the_user_lets_judge_anyway_ends_no_run_nor_does_a_role_without_exam(
+    role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("beamlib.llm.client.UNFIT", {("judge", "small")})
     with ScriptedServer(lambda body: "Full marks.") as server, CallStore(tmp_path / "1.sqlite") as store:
-        assert verdicts(stored_judge(server, store, "small"), 60) == [None] * 60
+        assert verdicts(stored_judge(server, store, "small", role), 60) == [None] * 60
 
 
 def test_a_reader_whose_replies_are_all_cut_off_ends_the_run(tmp_path: Path) -> None:
