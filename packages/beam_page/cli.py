@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from beamlib.commands.options import RESULTS, Json, ProtocolOption
+from beamlib.errors import UserError
 from beamlib.files import to_json
 
 PageProtocol = Annotated[
@@ -42,10 +43,14 @@ def page(
     """
     from beam_page.building import write_page
     from beam_page.run_folder import read_run
+    from beamlib.evaluate.beam_records import MANIFEST
+    from beamlib.evaluate.records import RUN
     from beamlib.places import refuse_data
     from beamlib.text import count
 
     refuse_data(run)
+    if not any(next(run.rglob(name), None) for name in (MANIFEST, RUN, "*.csv", "*.html")):
+        raise UserError(f"{run}: nothing of a run in it or below; name a run folder that run_all.sh wrote.")
     folder = read_run(run, data_of(run, data))
     print(f"wrote {write_page(folder, protocol=protocol, workers=os.cpu_count() or 1)}")
     for name, why in folder.left_out.items():

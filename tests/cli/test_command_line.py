@@ -206,6 +206,7 @@ WRONG = (
     (["run-all", "--sizes", "100k", "--name", "test-no-run", "--step", "notebooks"], "run --step conversations first"),
     (["run-all", "--sizes", "100k", "--name", "test-no-run", "--step", "page"], "run --step notebooks first"),
     (["score", "nowhere"], "nowhere"),
+    (["page", "nowhere"], "nowhere: nothing of a run in it"),
     (["score", "EXAMPLE"], "manifest.json"),
     (["generate", "--out", "OUT", "--size", "2m"], "'2m' is no size"),
     (["generate", "--out", "OUT", "--domain", "Astrology"], "'Astrology'"),
