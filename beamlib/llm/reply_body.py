@@ -154,7 +154,8 @@ def message_text(message: dict[str, Any], *, tools: bool) -> object:
     Null is no text, and some endpoints write a list of parts.
     """
     content: object = message.get("content")
-    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
-        texts = (part.get("text") for part in content if part.get("type") == "text")
+    if isinstance(content, list) and all(isinstance(part, dict | str) for part in content):
+        parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+        texts = (part.get("text") for part in parts if part.get("type") in ("text", "output_text"))
         content = "".join(text for text in texts if isinstance(text, str))
     return (tool_calls_json(message) or content or '{"calls": []}') if tools else (content or "")

@@ -210,6 +210,8 @@ def test_a_reply_of_as_many_tokens_as_allowed_is_cut_off_whatever_its_reason_say
     [
         (chat(content=None), ""),
         (chat(content=[{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Ada "}]), "Ada "),
+        (chat(content=[{"type": "reasoning", "text": "hm"}, {"type": "output_text", "text": "Ada "}]), "Ada "),
+        (chat(content=["Ada", " "]), "Ada "),
         (chat(content=None, refusal="I will not."), Outcome.FILTERED),
         ({"choices": [{"finish_reason": "content_filter: X"}]}, Outcome.FILTERED),
         ({"error": {"code": 402, "message": "Insufficient credits"}}, "credit"),
