@@ -75,7 +75,7 @@ class TlsServer:
 
     def drop_connections(self) -> None:
         """Break every connection, as a server does that restarts."""
-        for writer in self._open:
+        for writer in list(self._open):  # which the server's thread changes meanwhile
             self._loop.call_soon_threadsafe(writer.transport.abort)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

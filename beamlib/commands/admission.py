@@ -348,14 +348,13 @@ class Admission:
 
     def _examine(self, result: ExamResult) -> None:
         candidates, self.exam = self.candidates, result
+        judge = candidates.endpoints["judge"]
+        (UNFIT.add if candidates.judge_anyway else UNFIT.discard)(("judge", judge.model))
         if not self.exam.passed and not candidates.judge_anyway:
-            judge = candidates.endpoints["judge"]
             raise UserError(
                 f"The judge model {judge.model} at {judge.base_url} is not fit to judge: {self.exam.line}. Its "
                 f"verdicts were not asked for; name another judge, or add --judge-anyway to use this one; {CONTINUE}."
             )
-        if candidates.judge_anyway:
-            UNFIT.add(("judge", candidates.endpoints["judge"].model))
 
     def _refuse_useless(self, store: CallStore, role: str, pairs: Sequence[Answered]) -> None:
         endpoint = self.candidates.endpoints[role]
