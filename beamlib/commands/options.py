@@ -30,7 +30,6 @@ PerAbility = Annotated[
         "--per-ability", min=0, help="Ask this many questions of each ability and conversation, by hash; 0 for all."
     ),
 ]
-Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
 Models = Annotated[Path | None, typer.Option("--models", help="Models file, for example params/models.yaml.")]
 BaseUrl = Annotated[str, typer.Option("--base-url", help="One endpoint for every role, instead of a models file.")]
 ModelName = Annotated[str, typer.Option("--model", help="With --base-url: the model's name there.")]
