@@ -106,7 +106,8 @@ LEVEL = st.sampled_from([0, 0.5, 1])
 
 @given(LEVEL, LEVEL, st.text(max_size=30), st.sampled_from(["\n", " then "]))
 def test_two_objects_give_a_score_only_if_they_agree(first, second, reason, between):
-    reply = between.join(json.dumps({"score": score, "reason": reason}) for score in (first, second))
+    verdicts = ({"score": score, "reason": f"it says {reason}"} for score in (first, second))  # no placeholder
+    reply = between.join(map(json.dumps, verdicts))
     score, _ = read_score(reply)
     assert score is None or score == first == second
     assert "}" in reason or (score is None) == (first != second)
