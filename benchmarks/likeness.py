@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
-from beamlib.commands.measuring import evidence_rows
+from beam_commands.measuring import evidence_rows
 from beamlib.data.conversations import Conversation, Size
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import load

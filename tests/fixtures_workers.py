@@ -19,7 +19,7 @@ from beamlib.plugins import plugins, register
 from beamlib.processes import Pool, process_pool
 
 POOL = "beamlib.evaluate.jobs.process_pool"
-ESTIMATES = "beamlib.commands.estimate.process_pool"
+ESTIMATES = "beam_commands.estimate.process_pool"
 
 
 @pytest.fixture(scope="module")

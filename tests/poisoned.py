@@ -13,8 +13,8 @@ from IPython.display import Markdown
 from pydantic import BaseModel
 
 from beam_claims.engine import ClaimResult, markdown
-from beamlib.commands.cost_table import cost_table
-from beamlib.commands.costs import Estimate, RealisedRow
+from beam_commands.cost_table import cost_table
+from beam_commands.costs import Estimate, RealisedRow
 from beamlib.evaluate.beam_records import Manifest
 from beamlib.evaluate.records import Answer, ContextLosses
 from beamlib.memory.protocol import Cuts

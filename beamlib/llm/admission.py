@@ -1,6 +1,6 @@
 """Learn from a model's stored replies to known questions how it marks its thoughts and how fast its server is.
 
-`beamlib.commands.admission` asks them before a run. What is learnt follows from the stored calls alone, so that a
+`beam_commands.admission` asks them before a run. What is learnt follows from the stored calls alone, so that a
 replay and a worker know it without a call. A run without such a store has learnt nothing.
 """
 

@@ -1,6 +1,6 @@
 """Retrieval measured on conversations: the messages that each context shows, as ids and numbers without any text.
 
-No model answered or judged (`beamlib.commands.measuring`). `SHIPPED_FILE` holds the measurements of the released
+No model answered or judged (`beam_commands.measuring`). `SHIPPED_FILE` holds the measurements of the released
 conversations at hand.
 """
 

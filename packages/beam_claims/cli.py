@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from beamlib.commands.options import RESULTS, Json, ProtocolOption
+from beam_commands.options import RESULTS, Json, ProtocolOption
 from beamlib.data.published import Paper
 from beamlib.errors import UserError
 from beamlib.files import to_json

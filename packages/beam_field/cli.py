@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.commands.options import (
+from beam_commands.options import (
     FIELD_PANEL,
     BaseUrl,
     Calls,

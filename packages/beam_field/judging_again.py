@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from beam_commands.admission import count_admission
+from beam_commands.confirmation import confirm_calls
+from beam_commands.costs import Estimate
+from beam_commands.dry_run import CallTally
+from beam_commands.estimate import build_estimate, longest_requests, rehearsed_roster, stored_means
+from beam_commands.run_admission import admit_and_tune, candidates_of
 from beam_field.results import folder_name
-from beamlib.commands.admission import count_admission
-from beamlib.commands.costs import Estimate
-from beamlib.commands.dry_run import CallTally
-from beamlib.commands.estimate import build_estimate, longest_requests, rehearsed_roster, stored_means
-from beamlib.commands.run_admission import admit_and_tune, candidates_of
-from beamlib.confirmation import confirm_calls
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load_questions
 from beamlib.data.sources import find_conversations

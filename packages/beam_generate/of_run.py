@@ -14,6 +14,8 @@ from typing import Any, TypeVar, cast
 
 from tqdm import tqdm
 
+from beam_commands.admission import Candidates, admit_endpoints, count_admission
+from beam_commands.confirmation import Quote, confirm_calls, cost_in_words
 from beam_generate.authors import WRITERS, GenerationConfig, Stage, offline_author, role_of
 from beam_generate.dialogue import generate_dialogue
 from beam_generate.folder import read_record
@@ -34,8 +36,6 @@ from beam_generate.questions import make_questions
 from beam_generate.seeds import parse_domain
 from beam_generate.shapes import Repairs
 from beam_generate.titles import read_titles
-from beamlib.commands.admission import Candidates, admit_endpoints, count_admission
-from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.conversations import SIZES, Seed, Size, parse_size
 from beamlib.errors import UserError
 from beamlib.llm.call_store import stored_calls

@@ -10,12 +10,12 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from beam_commands.confirmation import Quote, confirm_calls, cost_in_words
 from beam_generate.authors import GenerationConfig, open_roles
 from beam_generate.folder import validate, write_ordered
 from beam_generate.replies import read_objects, read_seed
 from beam_generate.seeds import parse_domain, titles
 from beam_generate.shapes import Repairs
-from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.conversations import Seed
 from beamlib.errors import UserError
 from beamlib.files import read_json

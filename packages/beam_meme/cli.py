@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beamlib.commands.options import (
+from beam_commands.options import (
     BENCHMARKS,
     Calls,
     Json,
@@ -22,7 +22,7 @@ from beamlib.commands.options import (
     listed_numbers,
     named_settings,
 )
-from beamlib.commands.task_group import RunName, VariantOption, task_group
+from beam_commands.task_group import RunName, VariantOption, task_group
 from beamlib.errors import UserError
 from beamlib.files import to_json
 
@@ -157,9 +157,9 @@ def optimise(
     yes: Yes = False,
 ) -> None:
     """Optimise the answer or ingest prompt with DSPy's SIMBA on some episodes; the others stay for testing."""
+    from beam_commands.task_runs import TaskOptions, run_of
     from beam_meme.optimising import Search, optimise_prompt
     from beam_meme.task import open_meme
-    from beamlib.commands.task_runs import TaskOptions, run_of
     from beamlib.llm.spending import guard_run, set_spending_limit
     from beamlib.places import ROOT
 
@@ -201,8 +201,8 @@ def study(
     yes: Yes = False,
 ) -> None:
     """Vary K, filler, models and prompts; write the table and the figures of all runs of that name."""
+    from beam_commands.task_runs import TaskOptions
     from beam_meme.grid import DEFAULT, Grid, run_grid, study_figures, study_frame, study_table
-    from beamlib.commands.task_runs import TaskOptions
     from beamlib.files import make_folder
     from beamlib.llm.spending import set_spending_limit
     from beamlib.places import ROOT
@@ -242,10 +242,10 @@ def trace(
     backbone: Annotated[str, typer.Option(help="Whose answers, of several readers.")] = "",
 ) -> None:
     """Trace what an episode's questions need through every memory of a run that is scored; nothing is called."""
+    from beam_commands.task_runs import TaskOptions, run_of
     from beam_meme.meme_tally import score_plan
     from beam_meme.meme_traces import trace_figure, trace_table
     from beam_meme.task import open_meme
-    from beamlib.commands.task_runs import TaskOptions, run_of
     from beamlib.evaluate.runner import plan_scoring
     from beamlib.places import ROOT
     from beamlib.report.table import save_table
@@ -276,9 +276,9 @@ def agreement(
 
     The judge is that of --models, else the stand-in. The verdicts of the run stay as they are.
     """
+    from beam_commands.task_runs import TaskOptions, run_of
     from beam_meme.agreement import agreement_folder, compare_judges, count_answers
     from beam_meme.task import open_meme
-    from beamlib.commands.task_runs import TaskOptions, run_of
     from beamlib.llm.spending import guard_run, set_spending_limit
     from beamlib.places import ROOT
     from beamlib.report.table import save_table

@@ -21,6 +21,8 @@ from typing import Any, Literal, TypeVar, cast, get_args
 
 from tqdm import tqdm
 
+from beam_commands.admission import Candidates, admit_endpoints, quote_with_admission
+from beam_commands.confirmation import Quote, confirm_calls, cost_in_words
 from beam_meme.auditing import AUDIT_PROMPTS, AuditedEpisode, audit_prompts, tell_audited
 from beam_meme.drawing import Drawn, draw_all
 from beam_meme.episode_files import write_episodes
@@ -37,8 +39,6 @@ from beam_meme.fillers import (
     verdict_prompts,
 )
 from beam_meme.telling import ASSISTANT, USER, prompts_of, tell_sessions
-from beamlib.commands.admission import Candidates, admit_endpoints, quote_with_admission
-from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.errors import UserError
 from beamlib.files import code_hash, sha256, to_json

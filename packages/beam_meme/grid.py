@@ -18,13 +18,13 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from beam_commands.task_runs import TaskOptions, run_command, run_of, score_command
 from beam_meme.episode_gold import SHORT
 from beam_meme.meme_memories import own_name
 from beam_meme.meme_scoring import OVERALL
 from beam_meme.meme_tables import published
 from beam_meme.meme_traces import task_panels
 from beam_meme.task import open_meme
-from beamlib.commands.task_runs import TaskOptions, run_command, run_of, score_command
 from beamlib.errors import UserError
 from beamlib.evaluate.records import RUN, TaskManifest, read_task_manifest
 from beamlib.files import make_folder, sha256, to_json

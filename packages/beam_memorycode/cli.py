@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from beamlib.commands.options import BENCHMARKS, Calls, Json, MaxCost, Models, NoAdmission, Prompts, Yes, listed_numbers
-from beamlib.commands.task_group import task_group
+from beam_commands.options import BENCHMARKS, Calls, Json, MaxCost, Models, NoAdmission, Prompts, Yes, listed_numbers
+from beam_commands.task_group import task_group
 from beamlib.files import to_json
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from beam_commands.admission import Candidates, admit_endpoints, quote_with_admission
+from beam_commands.confirmation import Quote, confirm_calls, cost_in_words
 from beam_memorycode.bank import foreign, take_apart, topics_json
 from beam_memorycode.dialogue_files import DATASET, LoadedDialogue, write_dialogue
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Setting
 from beam_memorycode.offline_writer import SESSION_WORDS, WRITER_PROMPT, OfflineWriter, conversation_variables
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
-from beamlib.commands.admission import Candidates, admit_endpoints, quote_with_admission
-from beamlib.confirmation import Quote, confirm_calls, cost_in_words
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.errors import UserError
 from beamlib.files import code_hash, write_json

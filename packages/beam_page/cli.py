@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.commands.options import RESULTS, Json, ProtocolOption
+from beam_commands.options import RESULTS, Json, ProtocolOption
 from beamlib.errors import UserError
 from beamlib.files import to_json
 

@@ -18,9 +18,9 @@ from urllib.parse import quote
 import bleach
 from markupsafe import Markup
 
+from beam_commands.cost_table import read_costs
+from beam_commands.latency_table import latency_table
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
-from beamlib.commands.cost_table import read_costs
-from beamlib.commands.latency_table import latency_table
 from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import stated

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beam_run.ending import conclude
-from beam_run.facts import facts
-from beam_run.measuring import evidence, measure
-from beam_run.plugins import register_packages
-from beamlib.commands.options import (
+from beam_commands.options import (
     DATA,
     FIELD_PANEL,
     MAIN_JOB,
@@ -36,6 +32,10 @@ from beamlib.commands.options import (
     named_settings,
     options_from,
 )
+from beam_run.ending import conclude
+from beam_run.facts import facts
+from beam_run.measuring import evidence, measure
+from beam_run.plugins import register_packages
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
 from beamlib.plugins import plugins, register
@@ -210,7 +210,7 @@ def estimate_cost(given: EstimateArguments) -> None:
 
     Where PARAMS names no models file, models.yaml in its folder is used.
     """
-    from beamlib.commands.estimate import estimate
+    from beam_commands.estimate import estimate
     from beamlib.evaluate.arms import arms_of, experiments
     from beamlib.llm.endpoints import MODELS
     from beamlib.params import load_parameters
@@ -306,7 +306,7 @@ def latency(
     run: Annotated[Path, typer.Argument(help="A run folder, or a part or an arm of one.")], as_json: Json = False
 ) -> None:
     """Print how long memories took to read a conversation and to recall for a question, with calls and cost."""
-    from beamlib.commands.latency_table import latency_table
+    from beam_commands.latency_table import latency_table
 
     table = latency_table(run)
     if table is None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from beamlib.commands.admission import Admission, Candidates, ExamResult
-from beamlib.commands.options import Endpoints
-from beamlib.commands.run_admission import judges_exam
-from beamlib.confirmation import Quote, confirm_calls, cost_in_words
+from beam_commands.admission import Admission, Candidates, ExamResult
+from beam_commands.confirmation import Quote, confirm_calls, cost_in_words
+from beam_commands.options import Endpoints
+from beam_commands.run_admission import judges_exam
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
 from beamlib.llm.admission import AT_ONCE, learnt_marks, measured_speed

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from beamlib.commands.options import Json
+from beam_commands.options import Json
 from beamlib.files import to_json
 from beamlib.places import ROOT
 

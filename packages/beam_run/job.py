@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from beam_commands.confirmation import Priced, confirm_calls
+from beam_commands.costs import Estimate
+from beam_commands.estimate import save_estimate
+from beam_commands.options import Endpoints, absolute_target, check_run_name, spread_k
 from beam_generate.of_run import GenerationOfRun, config_of
 from beam_memories.own_memory import available_memories
 from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run
-from beamlib.commands.costs import Estimate
-from beamlib.commands.estimate import save_estimate
-from beamlib.commands.options import Endpoints, absolute_target, check_run_name, spread_k
-from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.conversations import SIZES, Size, parse_size
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beamlib.commands.options import (
+from beam_commands.options import (
     Csv,
     Json,
     KeyVariable,
@@ -28,7 +28,7 @@ from beamlib.commands.options import (
     listed,
     listed_numbers,
 )
-from beamlib.commands.own_vectors import PassagePrefix, QueryPrefix, VectorOptions, VectorUrl, own_vectors
+from beam_commands.own_vectors import PassagePrefix, QueryPrefix, VectorOptions, VectorUrl, own_vectors
 from beamlib.errors import UserError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def evidence(
     is not a language model. With --data, `dense` and `hybrid` take your own vectors: name the encoder with --models
     (role embedding) or --base-url; no reader is asked.
     """
-    from beamlib.commands.measuring import evidence_rows
+    from beam_commands.measuring import evidence_rows
     from beamlib.data.conversations import SIZES, parse_size
     from beamlib.data.sources import find_conversations
     from beamlib.report.footer import domain_mix
@@ -125,7 +125,7 @@ def measure(
     the time. Exit code 1 when --verify finds a difference. `dense` and `hybrid` take the vectors of the encoder that
     --models (role embedding) or --base-url names.
     """
-    from beamlib.commands.measuring import MEASURED_CODE, measure_all, write_measurements
+    from beam_commands.measuring import MEASURED_CODE, measure_all, write_measurements
     from beamlib.data.conversations import parse_size
     from beamlib.data.loading import PAPER_TREATMENT
     from beamlib.data.sources import find_conversations
@@ -161,7 +161,7 @@ def measure(
 
 
 def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
-    from beamlib.commands.measuring import MEASURED_CODE, differences, measure_all
+    from beam_commands.measuring import MEASURED_CODE, differences, measure_all
     from beamlib.files import code_hash
     from beamlib.scoring.measured import read_measurements
 

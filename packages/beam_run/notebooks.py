@@ -45,7 +45,7 @@ def begin(values: Mapping[str, Any], notebook: str = "", *experiments: str) -> W
     if not work.parameters.models_file:
         print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
         return work
-    from beamlib.commands.estimate import estimate
+    from beam_commands.estimate import estimate
 
     print(estimate(work.parameters, arms_of(work.parameters, experiments), quiet=True).render())
     work.say_unconfirmed()

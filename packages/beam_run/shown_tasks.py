@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from IPython.display import HTML, display
 from IPython.utils.capture import capture_output
 
-from beamlib.commands.costs import Estimate
-from beamlib.commands.estimate import estimate_plan
-from beamlib.commands.options import spread_k
+from beam_commands.costs import Estimate
+from beam_commands.estimate import estimate_plan
+from beam_commands.options import spread_k
 from beamlib.errors import UserError
 from beamlib.evaluate.task import Task, TaskPlan
 from beamlib.llm.endpoints import EMBEDDING, ModelsFile
@@ -202,7 +202,7 @@ def _small(data: Mapping[str, Any]) -> str:
 
 def recording_command(plan: TaskPlan, settings: Mapping[str, Any]) -> str:
     """The shell command that records what a replay misses."""
-    from beamlib.commands.task_runs import TaskOptions, task_recording_command
+    from beam_commands.task_runs import TaskOptions, task_recording_command
 
     given, variant = plan.run.given, getattr(plan.task, "variant", "")
     options = TaskOptions(

@@ -14,6 +14,10 @@ from textwrap import shorten
 from rich.text import Text
 from tqdm import tqdm
 
+from beam_commands.confirmation import console
+from beam_commands.cost_table import costs_in_words
+from beam_commands.estimate import start_estimate
+from beam_commands.run_admission import admit_and_tune
 from beam_run import (
     EVALUATION,
     FIELD_NOTEBOOKS,
@@ -26,10 +30,6 @@ from beam_run import (
 from beam_run.executing import Work, execute_all, preflight
 from beam_run.job import MainJob, RunPlan, confirm, plan
 from beam_run.shown_tasks import Suite, recording_command, study_of
-from beamlib.commands.cost_table import costs_in_words
-from beamlib.commands.estimate import start_estimate
-from beamlib.commands.run_admission import admit_and_tune
-from beamlib.confirmation import console
 from beamlib.data.conversations import slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import configuration_of_run

@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 from rich.text import Text
 
+from beam_commands.confirmation import console
+from beam_commands.options import check_run_name
 from beam_page.building import write_page
 from beam_page.run_folder import read_run
 from beam_run.assembly import ALL, assemble_job
 from beam_run.job import RunPlan
 from beam_run.paper import Paper
-from beamlib.commands.options import check_run_name
-from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.places import ROOT, RUNS, from_root
 from beamlib.report.printed import print_rows

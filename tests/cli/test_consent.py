@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from beam_commands.options import Endpoints
 from beam_generate.of_run import admit_authors, generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
@@ -21,7 +22,6 @@ from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_run import EVALUATION, GENERATION, SUITE_NOTEBOOKS
 from beam_run.executing import NOTEBOOKS, ROOT
 from beam_run.job import MainJob, confirm, plan
-from beamlib.commands.options import Endpoints
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import load_parameters, usual_parameters

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import beamlib
+from beam_commands.admission import known_questions, tuned_endpoints
+from beam_commands.estimate import estimate
+from beam_commands.run_admission import admit, admit_and_tune
 from beam_run.publish import publish, verify
-from beamlib.commands.admission import known_questions, tuned_endpoints
-from beamlib.commands.estimate import estimate
-from beamlib.commands.run_admission import admit, admit_and_tune
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.kept_settings import keep_settings

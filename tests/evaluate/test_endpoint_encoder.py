@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import beamlib
-from beamlib.commands.costs import realised
-from beamlib.commands.estimate import estimate
+from beam_commands.costs import realised
+from beam_commands.estimate import estimate
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import SpendingLimit, UserError

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 import beamlib
+from beam_commands.estimate import estimate
+from beam_commands.options import Endpoints
 from beam_generate.of_run import config_of
 from beam_run.job import MainJob
 from beam_run.steps import run
-from beamlib.commands.estimate import estimate
-from beamlib.commands.options import Endpoints
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import (
     Arm,

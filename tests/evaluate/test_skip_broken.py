@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from beam_commands.measuring import evidence_rows
 from beam_page.building import write_page
 from beam_page.run_folder import read_run
 from beam_run.cli import main
 from beam_run.publish import publish, verify
-from beamlib.commands.measuring import evidence_rows
 from beamlib.data.checked_json import Unreadable
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import left_out, read_manifest

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
+from beam_commands.estimate import estimate_plan
 from beam_meme.task import Meme
 from beam_meme.task import unit_of as episode_unit
 from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_memorycode.task import MEMORYCODE, dialogue_unit
-from beamlib.commands.estimate import estimate_plan
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import BEAM

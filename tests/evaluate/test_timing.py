@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from typer.main import get_command
 
 import beamlib
+from beam_commands.latency_table import latency_frame
 from beam_run.cli import app
-from beamlib.commands.latency_table import latency_frame
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.evaluate.timing import Latency, TimedCall, Timing, latencies

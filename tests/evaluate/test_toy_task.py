@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from beamlib.commands.options import BENCHMARKS
-from beamlib.commands.task_group import task_group
+from beam_commands.options import BENCHMARKS
+from beam_commands.task_group import task_group
 from beamlib.data.conversations import Batch, Conversation, Message, Probe, Seed, Turn
 from beamlib.evaluate.answering import Questions, answer_questions
 from beamlib.evaluate.arms import Arm

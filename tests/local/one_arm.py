@@ -7,8 +7,8 @@ command behind the minutes in docs/local.md.
 import sys
 from pathlib import Path
 
+from beam_commands.options import named_settings
 from beam_run.plugins import register_packages
-from beamlib.commands.options import named_settings
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from beam_commands.task_runs import TaskOptions
 from beam_meme.episode_files import write_episodes
 from beam_meme.grid import Grid, run_grid, study_frame, study_table
 from beam_memories.programs import adapter_identity
-from beamlib.commands.task_runs import TaskOptions
 from beamlib.errors import UserError
 from beamlib.places import PROMPTS
 from scripted_server import ScriptedServer

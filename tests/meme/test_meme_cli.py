@@ -15,6 +15,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from beam_commands.task_runs import TaskOptions, run_command, score_command, task_recording_command
 from beam_meme import cli
 from beam_meme.episode_files import write_episodes
 from beam_meme.episode_results import CONTEXTS
@@ -23,7 +24,6 @@ from beam_meme.meme_memories import meme_memories
 from beam_meme.meme_tally import score_plan
 from beam_meme.task import Meme, open_meme
 from beam_memories.programs import adapter_identity
-from beamlib.commands.task_runs import TaskOptions, run_command, score_command, task_recording_command
 from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME

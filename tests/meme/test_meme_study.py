@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from beam_commands.estimate import estimate_plan
+from beam_commands.task_runs import TaskOptions, run_command, score_command
 from beam_meme import study as meme_study
 from beam_meme.episode_files import write_episodes
 from beam_meme.task import Meme
 from beam_run.shown_tasks import find_data, suite_of_run
 from beam_run.steps import evaluate_suite
-from beamlib.commands.estimate import estimate_plan
-from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.endpoints import load_models

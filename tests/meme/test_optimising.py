@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from beam_commands.task_runs import TaskOptions, run_command, run_of
 from beam_meme.episode_files import write_episodes
 from beam_meme.optimising import TARGETS, Search, optimise_prompt, split_episodes
 from beam_meme.task import Meme
-from beamlib.commands.task_runs import TaskOptions, run_command, run_of
 from beamlib.errors import UserError
 from beamlib.llm.prompts import prompt_file
 from scripted_server import ScriptedServer

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from beam_commands.task_runs import TaskOptions, run_command, run_of, score_command
 from beam_meme import cli
 from beam_meme.agreement import agreement_table
 from beam_meme.episode_files import write_episodes
@@ -19,7 +20,6 @@ from beam_meme.meme_scoring import FAILURE_STAGES, OVERALL
 from beam_meme.meme_tally import Scored, score_plan
 from beam_meme.meme_traces import filler_by_task, filler_by_task_figure, trace_figure, trace_frame
 from beam_meme.task import Meme
-from beamlib.commands.task_runs import TaskOptions, run_command, run_of, score_command
 from beamlib.errors import UserError
 from beamlib.evaluate.runner import plan_scoring
 from scripted_server import ScriptedServer

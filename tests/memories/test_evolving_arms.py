@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 import beamlib
+from beam_commands.estimate import estimate
 from beam_memories.evolving.evolving_memory import EvolvingMemory
-from beamlib.commands.estimate import estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.beam_records import Evaluation

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_commands.options import absolute_target
 from beam_memories.own_memory import OwnMemory, available_memories, check_own_memory
-from beamlib.commands.options import absolute_target
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError

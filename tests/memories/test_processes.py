@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_commands.options import absolute_target
 from beam_memories.own_memory import OwnMemory, check_own_memory, open_memory
 from beam_memories.programs import batches, identify_memory
-from beamlib.commands.options import absolute_target
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import SpendingLimit, UserError

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from beam_commands.dry_run import CallTally
+from beam_commands.estimate import call_rule, count_adapters
+from beam_commands.options import spread_k
 from beam_memories.own_memory import check_own_memory, open_memory
 from beam_memories.programs import adapter_identity
 from beam_run.publish import publish, verify
-from beamlib.commands.dry_run import CallTally
-from beamlib.commands.estimate import call_rule, count_adapters
-from beamlib.commands.options import spread_k
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError

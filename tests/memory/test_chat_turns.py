@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_commands.dry_run import REQUEST_TOKENS, input_tokens
 from beam_offline import OfflineModel
-from beamlib.commands.dry_run import REQUEST_TOKENS, input_tokens
 from beamlib.data.conversations import Conversation
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_commands.task_runs import TaskOptions, run_command
 from beam_memorycode import outputs as reading
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues, write_dialogue
 from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
@@ -19,7 +20,6 @@ from beam_memorycode.rule_scoring import ORDERS, RELEASED, SCORING_VARIANTS, sco
 from beam_memorycode.rules import DialogueRules, Rule, RuleVerdict
 from beam_memorycode.scored import ScoredModel, score_data
 from beam_memorycode.task import MEMORYCODE
-from beamlib.commands.task_runs import TaskOptions, run_command
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 

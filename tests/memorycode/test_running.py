@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from beam_commands.task_runs import TaskOptions, run_command, score_command
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue, DialogueSession, Mention, Setting, Topic
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
@@ -28,7 +29,6 @@ from beam_memorycode.running import (
     run_dialogue,
 )
 from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, dialogue_unit
-from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import open_models
 from beamlib.evaluate.runner import plan_task, run_task

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = ("data", "llm", "retrieval", "memory", "evaluate", "scoring", "report", "commands")
-PACKAGES = ("claims", "field", "generate", "meme", "memories", "memorycode", "offline", "page", "run")
+ROOMS = ("data", "llm", "retrieval", "memory", "evaluate", "scoring", "report")
+PACKAGES = ("claims", "commands", "field", "generate", "meme", "memories", "memorycode", "offline", "page", "run")
 LOWER = ("data", "llm", "retrieval", "memory")
 """Rooms that import none of the others."""
 

@@ -19,13 +19,13 @@ from nbconvert.filters import markdown2html
 from rich.console import Console
 
 from beam_claims.engine import ClaimResult
+from beam_commands.costs import Estimate, RealisedRow
 from beam_generate.notebooks import review_widget
 from beam_generate.probes.drafts import Draft, Spoken, View
 from beam_page.building import scripts, write_page
 from beam_page.run_folder import read_run
 from beam_run import EVALUATION
 from beam_run.executing import NOTEBOOKS, execute, to_html
-from beamlib.commands.costs import Estimate, RealisedRow
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
 from beamlib.places import PROMPTS
@@ -223,7 +223,7 @@ def test_no_name_is_a_colour_or_a_command_to_the_terminal(capsys: pytest.Capture
     costs = cost_text(name)
     for text in (capsys.readouterr().out, costs):
         assert name in text
-    from beamlib.confirmation import console
+    from beam_commands.confirmation import console
 
     assert isinstance(console, Console)
     console.print(f"  1. {name}")
@@ -234,7 +234,7 @@ def cost_text(name: str) -> str:
     row = poisoned(RealisedRow).model_copy(update={"model": name, "role": "r", "step": "s"})
     estimate = poisoned(Estimate)
     row_ahead = estimate.rows[0].model_copy(update={"model": name, "role": "r", "step": "s"})
-    from beamlib.commands.cost_table import cost_table
+    from beam_commands.cost_table import cost_table
 
     text = estimate.model_copy(update={"rows": (row_ahead,), "backbone": name}).render()
     assert name in text

@@ -15,13 +15,13 @@ from click.testing import CliRunner
 from typer.main import get_command
 
 import beamlib
+from beam_commands.task_runs import TaskOptions, run_command, score_command
 from beam_meme.episode_files import write_episodes
 from beam_meme.episode_gold import TASKS
 from beam_meme.task import Meme
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_memorycode.task import MEMORYCODE
 from beam_run.cli import app
-from beamlib.commands.task_runs import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.commands.measuring import evidence_rows
+from beam_commands.measuring import evidence_rows
 from beamlib.data.conversations import Size
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError

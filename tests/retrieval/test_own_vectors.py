@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import beamlib
-from beamlib.commands import own_vectors
-from beamlib.commands.measuring import evidence_rows
+from beam_commands import own_vectors
+from beam_commands.measuring import evidence_rows
 from commands import Call
 from scripted_server import Answer, ScriptedServer, error_body, vectors
 

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.commands.cost_table import cost_table, read_costs, save_costs
-from beamlib.commands.costs import (
+from beam_commands.cost_table import cost_table, read_costs, save_costs
+from beam_commands.costs import (
     Estimate,
     PendingRow,
     RealisedRow,
@@ -22,7 +22,7 @@ from beamlib.commands.costs import (
     realised,
     since,
 )
-from beamlib.commands.estimate import estimate_path, save_estimate
+from beam_commands.estimate import estimate_path, save_estimate
 from beamlib.llm.stored_model import CallStore, StoredCall
 from beamlib.params import RunParameters, load_parameters
 from beamlib.run import Run

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from beamlib.commands.options import Endpoints
+from beam_commands.options import Endpoints
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import Completion, ModelError
 from beamlib.scoring.judge_exam import JudgeExam, known_verdicts

@@ -14,10 +14,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.commands import estimate as module
-from beamlib.commands.costs import Estimate, pending_line, realised, since
-from beamlib.commands.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
-from beamlib.commands.estimate import estimate, estimate_path, read_estimate, save_estimate, start_estimate
+from beam_commands import estimate as module
+from beam_commands.costs import Estimate, pending_line, realised, since
+from beam_commands.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
+from beam_commands.estimate import estimate, estimate_path, read_estimate, save_estimate, start_estimate
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate

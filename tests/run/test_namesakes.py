@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_commands.options import Endpoints
 from beam_run.job import MainJob, plan
-from beamlib.commands.options import Endpoints
 from beamlib.errors import UserError
 from beamlib.llm.endpoints import MODELS
 

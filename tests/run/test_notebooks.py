@@ -15,12 +15,12 @@ import yaml
 from click.testing import CliRunner
 from papermill.cli import papermill
 
+from beam_commands.options import named_settings
 from beam_run import EVALUATION, GENERATION, PAPER_NOTEBOOKS, SUITE_NOTEBOOKS
 from beam_run.executing import NOTEBOOKS, execute, preflight
 from beam_run.job import MainJob, plan
 from beam_run.notebooks import begin
 from beam_run.steps import _notebooks_of
-from beamlib.commands.options import named_settings
 from beamlib.errors import UserError
 from beamlib.llm.stored_model import CallStore
 from beamlib.memory.declared import memory_kind, named_memories

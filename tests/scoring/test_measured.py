@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.commands.measuring import differences, measure, write_measurements
+from beam_commands.measuring import differences, measure, write_measurements
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError

@@ -1,7 +1,7 @@
 """Declare the adapters: one memory for each module `<name>_memory` of `beam_memories.adapters`.
 
 Those modules run in the environments of the systems that they adapt, so they cannot declare themselves by a class. What
-they say of their calls, `CALLS`, is the rule of the estimate (`beamlib.commands.estimate`).
+they say of their calls, `CALLS`, is the rule of the estimate (`beam_commands.estimate`).
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from beamlib.commands.dry_run import DryRun, EstimatingEmbedding
-from beamlib.commands.options import KeyVariable, MaxCost, ModelName, Models, Yes
-from beamlib.confirmation import Quote, confirm_calls, cost_in_words
+from beam_commands.confirmation import Quote, confirm_calls, cost_in_words
+from beam_commands.dry_run import DryRun, EstimatingEmbedding
+from beam_commands.options import KeyVariable, MaxCost, ModelName, Models, Yes
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.embedding_model import EMBED, EmbeddingModel

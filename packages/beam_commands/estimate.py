@@ -1,6 +1,6 @@
 """Estimate what a run would call and cost, by stage and role, before any call is made.
 
-The estimate is a rehearsal (`beamlib.commands.dry_run`). Stored calls cost nothing. The offline stand-in replies to
+The estimate is a rehearsal (`beam_commands.dry_run`). Stored calls cost nothing. The offline stand-in replies to
 pending ones, so the size of prompts that depend on those is estimated, and so is the number of noise filter calls, one
 per chunk of the notes. Tests compare the number of calls with those of a real run.
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beamlib.commands.admission import count_admission
-from beamlib.commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
-from beamlib.commands.dry_run import (
+from beam_commands.admission import count_admission
+from beam_commands.costs import Estimate, PendingRow, cost_stage, realised, stored_totals
+from beam_commands.dry_run import (
     CallStep,
     CallTally,
     DryRun,
@@ -28,7 +28,7 @@ from beamlib.commands.dry_run import (
     StepCalls,
     output_basis,
 )
-from beamlib.commands.run_admission import candidates_of
+from beam_commands.run_admission import candidates_of
 from beamlib.data.conversations import Conversation, slice_in_words
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import Questions

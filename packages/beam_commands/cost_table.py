@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from beamlib.commands.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
-from beamlib.commands.estimate import estimate_path, read_estimate
+from beam_commands.costs import COST_STAGES, Estimate, RealisedRow, pending_line, realised, since
+from beam_commands.estimate import estimate_path, read_estimate
 from beamlib.evaluate.beam_records import FROM_ARCHIVE
 from beamlib.files import read_json, write_json
 from beamlib.llm.call_store import stated_costs

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from beamlib.commands.estimate import estimate_plan
-from beamlib.commands.options import absolute_target, spread_k
-from beamlib.commands.run_admission import admit_and_tune
-from beamlib.confirmation import Priced, confirm_calls
+from beam_commands.confirmation import Priced, confirm_calls
+from beam_commands.estimate import estimate_plan
+from beam_commands.options import absolute_target, spread_k
+from beam_commands.run_admission import admit_and_tune
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys
 from beamlib.evaluate.jobs import AnyArm

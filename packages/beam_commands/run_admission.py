@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from beamlib.commands.admission import (
+from beam_commands.admission import (
     Admission,
     Candidates,
     Exam,
@@ -15,7 +15,7 @@ from beamlib.commands.admission import (
     minutes_of,
     tuned_endpoints,
 )
-from beamlib.commands.costs import Estimate
+from beam_commands.costs import Estimate
 from beamlib.llm.admission import admission_calls
 from beamlib.llm.model import Prompt
 from beamlib.run import Run

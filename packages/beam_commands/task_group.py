@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beamlib.commands.options import (
+from beam_commands.options import (
     Json,
     JudgeAnyway,
     MemoryTimeout,
@@ -23,7 +23,7 @@ from beamlib.commands.options import (
 from beamlib.files import temporary_folder, to_json
 
 if TYPE_CHECKING:
-    from beamlib.commands.task_runs import TaskOptions
+    from beam_commands.task_runs import TaskOptions
     from beamlib.evaluate.task import Task
 
 RunName = Annotated[str, typer.Option("--name", help="Name of the run folder under runs/.")]
@@ -58,7 +58,7 @@ class TaskArguments(ModelOptions):
 
     def parse(self, place: Path) -> TaskOptions:
         """Check the options and set the spending limit; a single endpoint is written to a models file in `place`."""
-        from beamlib.commands.task_runs import TaskOptions
+        from beam_commands.task_runs import TaskOptions
         from beamlib.llm.spending import set_spending_limit
         from beamlib.places import ROOT
 
@@ -89,7 +89,7 @@ def task_group(
     @group.command("run", help=f"Answer with a reader and memories; arms: {arms}. Without models the stand-in answers.")
     @options_from(TaskArguments, ("as_json",), data=data)
     def run(given: TaskArguments) -> None:
-        from beamlib.commands.task_runs import run_command
+        from beam_commands.task_runs import run_command
         from beamlib.evaluate.task import refuse_unscored
 
         with temporary_folder("beamlib-task-") as place:  # a run that is refused leaves nothing
@@ -97,7 +97,7 @@ def task_group(
         refuse_unscored(plan.without_answer() if plan.run.models_file else (), plan.run.folder)
 
     def print_tables(given: TaskArguments, *, judge: bool) -> None:
-        from beamlib.commands.task_runs import score_command
+        from beam_commands.task_runs import score_command
 
         tables = score_command(open_task(given.data, given.variant), given.parse(Path()), judge=judge)
         if given.as_json:

@@ -18,9 +18,9 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Protocol, get_args
 
-from beamlib.commands.costs import Estimate
-from beamlib.commands.dry_run import CallTally, StepCalls, input_tokens
-from beamlib.confirmation import Quote, cost_in_words
+from beam_commands.confirmation import Quote, cost_in_words
+from beam_commands.costs import Estimate
+from beam_commands.dry_run import CallTally, StepCalls, input_tokens
 from beamlib.errors import UserError
 from beamlib.llm.admission import (
     ADMISSION,

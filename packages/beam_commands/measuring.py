@@ -17,7 +17,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from beamlib.commands.own_vectors import OwnVectors
+from beam_commands.own_vectors import OwnVectors
 from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import PAPER_TREATMENT, Loaded, load, readable
 from beamlib.data.sources import Source, find_conversations

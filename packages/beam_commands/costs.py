@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 
-from beamlib.confirmation import cost_in_words
+from beam_commands.confirmation import cost_in_words
 from beamlib.llm.endpoints import EMBEDDING
 from beamlib.llm.stored_model import CallStore, Totals
 from beamlib.run import Run

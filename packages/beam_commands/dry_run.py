@@ -303,7 +303,7 @@ def output_basis(prompt_id: str) -> str:
     if prompt_id == EMBED:
         return "vectors are not priced by output"
     if "/" in prompt_id:
-        return "expected: a rule for this system, see beamlib/commands/estimate.py"
+        return "expected: a rule for this system, see packages/beam_commands/estimate.py"
     if prompt_id == "scratchpad_compress":
         return "expected: the length it is asked for"
     return f"expected: {EXPECTED.get(prompt_id, ELSE_EXPECTED)[1]}"
