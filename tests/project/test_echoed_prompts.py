@@ -157,6 +157,28 @@ def test_a_prompt_that_is_repeated_in_whole_or_in_part_is_no_reply(prompt_id: st
         assert not used(prompt_id, echo), echo
 
 
+@pytest.mark.parametrize("prompt_id", prompt_ids())
+def test_no_example_in_a_prompt_could_be_the_true_reply_to_it(prompt_id: str) -> None:
+    """A list of piece numbers that the prompt shows as an example would be taken for an echo of it."""
+    for part in static_texts(prompt_file(prompt_id)):
+        for found in found_json(part):
+            rest = re.sub(r'"[^"]*":|[\s\[\]{},]', "", found.text)  # without names of fields
+            assert not re.fullmatch(r"(?:\d|null|true|false)+", rest), found
+
+
+@pytest.mark.parametrize(
+    ("prompt_id", "reply"),
+    [
+        ("align_batch", '{"1": [2], "2": [], "3": [1]}'),
+        ("filter_batch", "[2, 5]"),
+        ("readagent_lookup", "[8, 11]"),
+        ("meme_annotation", '{"lines": {"1": 2, "2": null}}'),
+    ],
+)
+def test_a_reply_of_numbers_alone_is_no_echo(prompt_id: str, reply: str) -> None:
+    assert used(prompt_id, reply)
+
+
 @pytest.mark.parametrize(
     "reply",
     [
