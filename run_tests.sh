@@ -7,6 +7,7 @@
 # --local adds the tests against a real llama.cpp server with a 135M model (docs/local.md); scripts/local_env.sh makes its
 # environment (330 MB). --slow adds them, too, where the package registry can be reached.
 # --vllm adds the tests against a real vLLM server on this machine; scripts/vllm_env.sh makes its environment (2 GB).
+# --hypothesis-seed=random draws other examples of properties than the ones that are drawn each time.
 # --adapters adds those of real Mem0, LangMem and Graphiti; scripts/adapters_env.sh makes their environments (1 GB, 5 minutes).
 set -euo pipefail
 cd "$(dirname "$0")"

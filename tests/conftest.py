@@ -19,10 +19,6 @@ from beam_run.plugins import register_packages
 # What is imported and collected stays to the end: looking for garbage among it takes a fifth of the time of collecting.
 gc.disable()
 
-# The machines that run this are shared: how long an example takes says nothing about it.
-settings.register_profile("sweep", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=30)
-
 # A job in the background of a script begins with Ctrl-C ignored, one under nohup with SIGHUP. Processes that tests
 # begin would inherit that.
 for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
@@ -41,8 +37,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw 30 examples of a property, and with `--slow` hypothesis' usual 100, where a test does not say how many."""
-    settings.load_profile("sweep" if config.option.slow else "quick")
+    """Draw 30 examples of a property, and with `--slow` hypothesis' usual 100, where a test does not say how many.
+
+    They are the same each time, so that what fails rests on what was changed. `--hypothesis-seed=random` draws others.
+    """
+    # The machines that run this are shared: how long an example takes says nothing about it.
+    same = config.getoption("--hypothesis-seed") is None
+    settings.register_profile(
+        "project", deadline=None, max_examples=100 if config.option.slow else 30, derandomize=same
+    )
+    settings.load_profile("project")
 
 
 pytest_plugins = ["commands", "fixtures_release", "fixtures_shared", "fixtures_workers"]
