@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from beam_generate.probes.deciles import deciles, released_deciles
 from beam_generate.probes.drafts import PROBE_KINDS, Draft, Ref, read_candidates
-from beam_generate.probes.making import ProbeSet, deciles, make_probes, released_deciles, select
+from beam_generate.probes.making import ProbeSet, make_probes, select
 from beam_generate.probes.writing import candidate_windows, find_candidates
 from beam_generate.replies import reply_json
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Repairs

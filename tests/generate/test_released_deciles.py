@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from beam_generate.probes import making
-from beam_generate.probes.making import deciles, published_deciles, released_deciles
+from beam_generate.probes import deciles as counting
+from beam_generate.probes.deciles import deciles, published_deciles, released_deciles
 from beam_generate.seeds import PRINTED_SIZE
 from beamlib.data.conversations import SIZES
 from beamlib.data.published import table
@@ -58,7 +58,7 @@ def apart(one: list[float], other: list[float]) -> float:
 
 
 def test_the_file_is_what_the_released_questions_give(shared: Path, beam_data: Path) -> None:
-    rows = pd.read_csv(Path(making.__file__).with_name("released_deciles.csv"), dtype={"percent": str})
+    rows = pd.read_csv(Path(counting.__file__).with_name("released_deciles.csv"), dtype={"percent": str})
     assert list(zip(rows["size"], rows["decile"], strict=True)) == [(size, n) for size in SIZES for n in range(1, 11)]
     evaluated = lengths(beam_data, "evaluated")
     for size in SIZES:

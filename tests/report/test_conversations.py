@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import beamlib
-from beam_generate.notebooks import Described, decile_figure, describe
+from beam_generate.described import Described, decile_figure, describe
 from beamlib.data.conversations import Treatment
 from beamlib.data.sources import find_conversations
 from beamlib.report.long_frame import benchmark_comparison

@@ -24,7 +24,7 @@ OUTSIDE = (
     *("beamlib.data.gold", "beamlib.data.loading", "beamlib.scoring", "beamlib.evaluate", "beamlib.report"),
     *("beam_claims", "beam_memorycode"),
 )
-SHOWING = ("beam_generate.notebooks",)
+SHOWING = ("beam_generate.described", "beam_generate.notebooks")
 """What notebooks show of generated data; it generates nothing."""
 SUITE = "beam_memorycode"
 ASKING = tuple(f"{SUITE}.{name}" for name in ("dialogues", "running"))

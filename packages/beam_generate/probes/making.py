@@ -1,20 +1,16 @@
 """Make the twenty probing questions of a conversation and choose two per ability (paper section 2.3, Appendix D).
 
 Chosen questions differ in their bullets, and their evidence is spread over the conversation like that of the released
-questions. Selection aims at that spread, so generated deciles agree with it by construction, not as a finding.
-`released_deciles.csv` holds it, counted by `deciles` over all released questions that cite messages. At 100K a position
-is the message's place in the chat that the questions were made on (cut where the release cut it). For the other sizes
-the length of every chat is not known: positions are over the mean length of Table 3. Table 7 as printed is no aim: see
-docs/generation.md.
+questions. Selection aims at that spread, so generated deciles agree with it by construction, not as a finding. Table 7
+as printed is no aim: see docs/generation.md.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from beam_generate.folder import Text, validate
 from beam_generate.probes.checks import examine_all
+from beam_generate.probes.deciles import deciles, released_deciles
 from beam_generate.probes.drafts import PER_ABILITY, PROBE_KINDS, Draft, View
 from beam_generate.probes.writing import (
     ask_abstention,
@@ -32,12 +29,10 @@ from beam_generate.probes.writing import (
 )
 from beam_generate.shapes import DialogueTurn, Plan, Repairs, Story
 from beamlib.data.conversations import ABILITIES, Ability, Size
-from beamlib.data.published import table
 from beamlib.errors import UserError
 from beamlib.files import read_jsonl, write_jsonl
 from beamlib.llm.model import Model
 
-_RELEASED = Path(__file__).parent / "released_deciles.csv"
 _ROUNDS = 8
 """Rounds of exchanging single questions; 40 random pools needed three at most."""
 
@@ -118,39 +113,6 @@ def choose(
     if probes.missing:
         repairs.note("probes", "selection", f"questions missing: {probes.missing}", "left short")
     return probes
-
-
-@cache
-def published_deciles(size: Size) -> tuple[float, ...]:
-    """Return Table 7 as printed: the share of evidence (0 to 1) in each tenth of a conversation."""
-    rows = table("table7")
-    return tuple(float(percent) / 100 for percent in rows.loc[rows["length"] == size, "percent"])
-
-
-@cache
-def released_deciles(size: Size) -> tuple[float, ...]:
-    """Return the share of the released questions' evidence (0 to 1) in each tenth of a conversation."""
-    import pandas as pd  # takes 0.4 s
-
-    rows = pd.read_csv(_RELEASED)
-    return tuple(float(percent) / 100 for percent in rows.loc[rows["size"] == size, "percent"])
-
-
-def deciles(evidence: Iterable[Sequence[int]], messages: int) -> tuple[float, ...]:
-    """Return the share of evidence (0 to 1) in each tenth of a conversation of that many messages.
-
-    `evidence` holds the message ids of each question. Each question that cites messages has the same weight, in equal
-    parts for the tenths in which it cites any: a summary that cites thirty messages counts no more than an update
-    (paper B.5 counts the segments of each question).
-    """
-    shares = [0.0] * 10
-    questions = 0
-    for ids in evidence:
-        tenths = sorted({min(9, i * 10 // messages) for i in ids})
-        questions += bool(tenths)
-        for tenth in tenths:
-            shares[tenth] += 1 / len(tenths)
-    return tuple(share / questions for share in shares) if questions else tuple(shares)
 
 
 def select(drafts: Sequence[Draft], accepted: frozenset[str], messages: int, size: Size, seed: int) -> Choice:
