@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 ROOMS = ("data", "llm", "retrieval", "memory", "evaluate", "scoring", "report")
-PACKAGES = ("claims", "commands", "field", "generate", "meme", "memories", "memorycode", "offline", "page", "run")
+PACKAGES = (
+    "claims",
+    "commands",
+    "field",
+    "generate",
+    "meme",
+    "memories",
+    "memorycode",
+    "offline",
+    "page",
+    "run",
+)
 LOWER = ("data", "llm", "retrieval", "memory")
 """Rooms that import none of the others."""
 
