@@ -83,8 +83,12 @@ def best_hits(scores: Scores, k: int, ties: NDArray[np.int64]) -> list[Hit]:
     return [Hit(owner, float(scores[owner])) for owner in order]
 
 
+_ROUNDING = 1e-6
+"""What the order of additions changes in a cosine of float32; scaled up, it would rank by position."""
+
+
 def standardised(scores: ArrayLike) -> NDArray[np.float64]:
-    """Shift and scale scores to mean 0 and standard deviation 1; constant scores become 0."""
+    """Shift and scale scores to mean 0 and standard deviation 1; scores that only rounding tells apart become 0."""
     wide = np.asarray(scores, dtype=np.float64)
     spread = wide.std() if wide.size else 0.0
-    return (wide - wide.mean()) / spread if spread > 1e-9 else np.zeros_like(wide)
+    return (wide - wide.mean()) / spread if spread > _ROUNDING else np.zeros_like(wide)

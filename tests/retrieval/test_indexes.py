@@ -114,6 +114,8 @@ def test_the_encoder_serves_hybrid_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_constant_scores_do_not_count() -> None:
     flat, steps = np.full(3, 7, dtype=np.float32), np.array([0, 1, 5], dtype=np.float32)
     assert not standardised(flat).any()
+    near = np.nextafter(np.float32(0.7), np.float32(1))  # cosines of one text, by the order of additions
+    assert not standardised(np.array([0.7, near, 0.7], dtype=np.float32)).any()
     np.testing.assert_allclose(standardised(steps), (steps - 2) / np.std([0, 1, 5]))
     assert standardised([]).tolist() == []
 

@@ -140,8 +140,8 @@ def test_any_text_gives_a_level_or_a_reason(text):
 
 
 @given(st.sampled_from([0.0, 0.5, 1.0]), st.text(max_size=80), st.booleans())
-def test_a_well_formed_reply_is_read_whatever_its_reason_says(score, reason, fenced):
-    reply = json.dumps({"score": score, "reason": reason})
+def test_a_well_formed_reply_is_read_whatever_its_reason_says(score, text, fenced):
+    reply = json.dumps({"score": score, "reason": f"it says {text}"})  # no placeholder
     assert read_score(f"```json\n{reply}\n```" if fenced else reply) == (score, "")
     assert released_score(reply) == int(score)
 
