@@ -155,6 +155,7 @@ class EndpointModel:
         self.role = role
         self.endpoint = endpoint
         self.prompts = prompts
+        self._term: int | None = None
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
 
     @cached_property
@@ -217,6 +218,8 @@ class EndpointModel:
         """
         self.check_key()
         service, reception = self._service()
+        if self._term is None or not prompt.attempt:  # what is asked again is of the term of its first try
+            self._term = service.terms.number
         call = Call(prompt, service, reception, service.terms.number)
         tries = tenacity.AsyncRetrying(
             # While the role waits, tries are probes on behalf of all its calls and are not counted.
@@ -239,17 +242,19 @@ class EndpointModel:
             raise
         return replace(reply, usage=reply.usage + call.lost)
 
-    async def report_reading(self, complaint: str | None, *, of_value: bool) -> None:
+    async def report_reading(self, complaint: str | None, resend: Callable[[], None], *, of_value: bool) -> None:
         """Enter in the ledger what was made of a reply in the end: None where it could be used.
 
         Args:
+            resend: Has the next run send the request again.
             of_value: It was read for what its prompt asks for. Of these, verdicts alone count: judges pass an exam.
 
         Raises:
             UserError: no reply to many requests in a row could be used.
         """
         if (self.role, self.endpoint.model) not in UNFIT and (self.role == "judge" or not of_value):
-            self._service()[1].record_reading(complaint, self._who, of_value=of_value)
+            term = self._term or 0
+            self._service()[1].record_reading(complaint, self._who, term, resend, of_value=of_value)
 
     def _service(self) -> tuple[_Service, Reception]:
         """Return what this loop's calls to the address share, and the ledger of the role."""
