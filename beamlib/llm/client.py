@@ -54,6 +54,8 @@ _FAILED = re.compile(r"error|abort|cancel|insufficient_system_resource", re.IGNO
 _FILTERED = re.compile(r"filter|safety|recitation|sensitive|block|prohibited|spii|refus", re.IGNORECASE)
 """Values of `finish_reason` of a withheld reply."""
 _NO_KEY = "none"
+_FIRST_TRIES = 2
+"""Tries of a call that gets status 200 and no completion before any other was answered."""
 _KEY_BYTES = 1 << 12
 _LONGEST_REPLIES: dict[tuple[str, str], int] = {}
 """By address and model, the output tokens of the longest reply to this process."""
@@ -224,7 +226,8 @@ class EndpointModel:
         tries = tenacity.AsyncRetrying(
             # While the role waits, tries are probes on behalf of all its calls and are not counted.
             stop=lambda state: (
-                state.attempt_number >= self.endpoint.attempts and (reception.overdue or not reception.open)
+                state.attempt_number >= (_FIRST_TRIES if _no_answer_yet(state, reception) else self.endpoint.attempts)
+                and (reception.overdue or not reception.open)
             ),
             wait=lambda state: 0.0 if reception.open else _pause(state),
             retry=tenacity.retry_if_exception_type(RetryableError),
@@ -633,6 +636,12 @@ def _choice(choices: object) -> dict[str, Any] | None:
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)
 _THROTTLED_JITTER = tenacity.wait_random_exponential(multiplier=2, max=60)
+
+
+def _no_answer_yet(state: tenacity.RetryCallState, reception: Reception) -> bool:
+    """Tell whether an endpoint that has never answered answers with something else: that does not pass by itself."""
+    failure = state.outcome.exception() if state.outcome else None
+    return isinstance(failure, RetryableError) and failure.structural and not reception.answered
 
 
 def _pause(state: tenacity.RetryCallState) -> float:

@@ -150,22 +150,24 @@ def test_a_cache_that_takes_like_questions_for_one_ends_the_run(repo_root: Path,
 
 @pytest.mark.usefixtures("one_worker", "short_pauses")
 @pytest.mark.parametrize(
-    ("answer", "cure"),
+    ("answer", "cure", "tries"),
     [
-        (Answer(error_body("glomp"), 400), "omit"),
-        (Answer({"choices": [], "note": "sorry, no /v1 here"}), "correct base_url"),
-        (Answer(error_body("Country not supported"), 403), "another network"),
-        (Answer(completion({"messages": [], "model": "m"}, "")), "reasoning parser"),
+        (Answer(error_body("glomp"), 400), "omit", 1),
+        (Answer({"choices": [], "note": "sorry, no /v1 here"}), "correct base_url", 2),
+        (Answer("<html><body>Welcome</body></html>"), "correct base_url", 2),
+        (Answer({"status": "ok"}), "correct base_url", 2),
+        (Answer(error_body("Country not supported"), 403), "another network", 1),
+        (Answer(completion({"messages": [], "model": "m"}, "")), "reasoning parser", 1),
     ],
 )
 def test_a_role_that_answers_nothing_ends_the_run_at_once(
-    answer: Answer, cure: str, repo_root: Path, tmp_path: Path
+    answer: Answer, cure: str, tries: int, repo_root: Path, tmp_path: Path
 ) -> None:
     with ScriptedServer(lambda body: answer) as server:
         run = a_run(repo_root, tmp_path / "run", server)
         with pytest.raises(UserError, match=rf"{cure}.*same command goes on"):
             admit(run, estimate(run, ARMS, admission=True, quiet=True))
-        assert len(server.requests) <= 40
+        assert len(server.requests) <= 4 * tries
 
 
 def test_a_model_that_answers_wrongly_ends_a_run_as_a_judge_alone(repo_root: Path, tmp_path: Path) -> None:
