@@ -407,9 +407,9 @@ class Admission:
         return admission_calls(self.candidates.root)
 
     def lines(self) -> Iterator[str]:
-        """Yield lines: who answered, by which end, marks and counts; ends of long requests; speed; the exam."""
+        """Yield lines: who answered, by which end, marks and counts; constant replies; long requests; speed; exam."""
         candidates, calls = self.candidates, self.calls
-        known, windows, ends = list[str](), list[str](), set[str]()
+        known, windows, constant, ends = list[str](), list[str](), list[str](), set[str]()
         with prompts_in_force(candidates.prompts):
             for role, pairs in self.answered.items():
                 if role == EMBEDDING:
@@ -419,6 +419,9 @@ class Admission:
                     f"{role} {sum(question.is_right(reply.text) for question, reply in replies)} of {len(pairs)}"
                 )
                 ends.update(reply.finish_reason for _, reply in replies)
+                texts = {re.sub(r"\d+", "0", " ".join(reply.text.split())) for _, reply in replies}
+                if len(texts) == 1 < len(replies):
+                    constant.append(f"{role} {shorten(replies[0][1].text, 60)!r}")
                 for question, reply in replies:
                     if question.tokens:
                         windows.append(f"{role} {question.tokens:,} tokens, knew {_ends_known(reply.text)}")
@@ -430,6 +433,11 @@ class Admission:
             f"known questions answered: {', '.join(known)}; replies end with {', '.join(sorted(ends)) or 'nothing'}; "
             f"thoughts: {thoughts}; tokens counted by {counted}"
         )
+        if constant:
+            yield (
+                f"the same reply to every known question, whatever it asks: {'; '.join(constant)}; such replies rest "
+                "on nothing that was asked: see what serves this model, and correct base_url or model"
+            )
         if windows:
             yield f"long requests: {'; '.join(windows)}"
         measured = {

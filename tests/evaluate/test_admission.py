@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -174,7 +175,7 @@ def test_a_model_that_answers_wrongly_ends_a_run_as_a_judge_alone(repo_root: Pat
     with ScriptedServer(lambda body: "I am a small model, sorry") as server:
         run = a_run(repo_root, tmp_path / "run", server)
         counted = estimate(run, ARMS, admission=True, quiet=True)
-        first, second, *others = admit(run, counted, judge_anyway=True)
+        first, same, second, *others = admit(run, counted, judge_anyway=True)
         requests = len(server.requests)
         with pytest.raises(UserError, match=r"not fit to judge: .* 0 of 30 .*below the bar.*--judge-anyway"):
             admit(run, counted)
@@ -182,7 +183,22 @@ def test_a_model_that_answers_wrongly_ends_a_run_as_a_judge_alone(repo_root: Pat
     assert any("0 of 30 known nuggets" in line for line in others)
     assert "reader 0 of 3" in first and "judge 0 of 3" in first and "no new mark" in first
     assert "knew neither end" in second
+    assert "same reply to every known question" in same and "reader 'I am a small model, sorry'" in same
     assert len(admission_calls(run.calls_folder())) >= 5
+
+
+@pytest.mark.usefixtures("one_worker")
+def test_a_model_whose_replies_differ_by_a_number_alone_gives_one_reply_and_one_that_answers_does_not(
+    repo_root: Path, tmp_path: Path
+) -> None:
+    numbers = itertools.count()
+    constant: list[str] = []
+    for name, reply in (("mock", lambda body: f"Mock reply {next(numbers)} of 7"), ("knows", knows)):
+        with ScriptedServer(reply) as server:
+            run = a_run(repo_root, tmp_path / name, server)
+            lines = admit(run, estimate(run, ARMS[1:2], admission=True, quiet=True), judge_anyway=True)
+            constant += [name for line in lines if "same reply to every known question" in line]
+    assert constant == ["mock"]
 
 
 THOUGHT = st.text(alphabet="abc de.\n", min_size=1).map(lambda text: f"well now then {text}")
