@@ -435,8 +435,8 @@ class Admission:
         )
         if constant:
             yield (
-                f"the same reply to every known question, whatever it asks: {'; '.join(constant)}; such replies rest "
-                "on nothing that was asked: see what serves this model, and correct base_url or model"
+                f"the same reply (numbers aside) to all known questions: {'; '.join(constant)}; such replies "
+                "rest on nothing that was asked: see what serves this model, and correct base_url or model"
             )
         if windows:
             yield f"long requests: {'; '.join(windows)}"

@@ -183,7 +183,7 @@ def test_a_model_that_answers_wrongly_ends_a_run_as_a_judge_alone(repo_root: Pat
     assert any("0 of 30 known nuggets" in line for line in others)
     assert "reader 0 of 3" in first and "judge 0 of 3" in first and "no new mark" in first
     assert "knew neither end" in second
-    assert "same reply to every known question" in same and "reader 'I am a small model, sorry'" in same
+    assert "same reply (numbers aside) to all known questions" in same and "reader 'I am a small model, sorry'" in same
     assert len(admission_calls(run.calls_folder())) >= 5
 
 
@@ -197,7 +197,7 @@ def test_a_model_whose_replies_differ_by_a_number_alone_gives_one_reply_and_one_
         with ScriptedServer(reply) as server:
             run = a_run(repo_root, tmp_path / name, server)
             lines = admit(run, estimate(run, ARMS[1:2], admission=True, quiet=True), judge_anyway=True)
-            constant += [name for line in lines if "same reply to every known question" in line]
+            constant += [name for line in lines if "same reply (numbers aside) to all known questions" in line]
     assert constant == ["mock"]
 
 
