@@ -162,7 +162,7 @@ class StoredModel:
         self.made += 1
         reply = await (self._send_within_limit(prompt) if has_limit() else self._send(prompt))
         earlier = self.store.get(key)
-        paid = earlier.usage if earlier and earlier.outcome is Outcome.UNUSABLE else Usage()
+        paid = earlier.usage if earlier and (earlier.transient or earlier.refused) else Usage()
         call = self._record(key, prompt, reply, reply.usage + paid)
         if earlier is None or earlier.transient or not call.transient:
             self.store.put(call)
