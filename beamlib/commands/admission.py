@@ -406,10 +406,24 @@ class Admission:
         """All stored calls of admissions."""
         return admission_calls(self.candidates.root)
 
+    @property
+    def constant(self) -> str:
+        """Name the roles that gave all of their known questions one reply; empty if each gave several."""
+        constant = list[str]()
+        for role, pairs in self.answered.items():
+            texts = [" ".join(reply.text.split()) for _, reply in pairs if isinstance(reply, Completion)]
+            kinds = set(texts) if role == EMBEDDING else {re.sub(r"\d+", "0", text) for text in texts}
+            if len(kinds) == 1 < len(texts):
+                constant.append(f"{role} {'one vector' if role == EMBEDDING else repr(shorten(texts[0], 60))}")
+        cure = "such replies rest on nothing that was asked: see what serves this model, and correct base_url or model"
+        return (
+            f"the same reply (numbers aside) to all known questions: {'; '.join(constant)}; {cure}" if constant else ""
+        )
+
     def lines(self) -> Iterator[str]:
         """Yield lines: who answered, by which end, marks and counts; constant replies; long requests; speed; exam."""
         candidates, calls = self.candidates, self.calls
-        known, windows, constant, ends = list[str](), list[str](), list[str](), set[str]()
+        known, windows, ends = list[str](), list[str](), set[str]()
         with prompts_in_force(candidates.prompts):
             for role, pairs in self.answered.items():
                 if role == EMBEDDING:
@@ -419,9 +433,6 @@ class Admission:
                     f"{role} {sum(question.is_right(reply.text) for question, reply in replies)} of {len(pairs)}"
                 )
                 ends.update(reply.finish_reason for _, reply in replies)
-                texts = {re.sub(r"\d+", "0", " ".join(reply.text.split())) for _, reply in replies}
-                if len(texts) == 1 < len(replies):
-                    constant.append(f"{role} {shorten(replies[0][1].text, 60)!r}")
                 for question, reply in replies:
                     if question.tokens:
                         windows.append(f"{role} {question.tokens:,} tokens, knew {_ends_known(reply.text)}")
@@ -433,11 +444,8 @@ class Admission:
             f"known questions answered: {', '.join(known)}; replies end with {', '.join(sorted(ends)) or 'nothing'}; "
             f"thoughts: {thoughts}; tokens counted by {counted}"
         )
-        if constant:
-            yield (
-                f"the same reply (numbers aside) to all known questions: {'; '.join(constant)}; such replies "
-                "rest on nothing that was asked: see what serves this model, and correct base_url or model"
-            )
+        if self.constant:
+            yield self.constant
         if windows:
             yield f"long requests: {'; '.join(windows)}"
         measured = {
