@@ -45,7 +45,7 @@ from beamlib.llm.endpoints import EMBEDDING, RERANKER, UNLIMITED_TOKENS, Author,
 from beamlib.llm.faults import CONTINUE, Asker, advice
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, attempt_all
 from beamlib.llm.prompts import Prompts, prompts_in_force
-from beamlib.llm.retrying import read_decision
+from beamlib.llm.retrying import read_decision, repeats_request
 from beamlib.llm.stored_model import Mode, StoredModel
 from beamlib.text import WORDS as WORD_COUNTER
 from beamlib.text import TokenCounter, count
@@ -91,7 +91,9 @@ class KnownQuestion:
     output: int = _WORDS_OUT
 
     def is_right(self, reply: str) -> bool:
-        """Tell whether a reply says what is known."""
+        """Tell whether a reply says what is known, and is not the request again."""
+        if repeats_request(reply, self.prompt):
+            return False
         if self.decision is not None:
             return read_decision(reply) is self.decision
         if self.right is not None:

@@ -53,6 +53,8 @@ _FAILED = re.compile(r"error|abort|cancel|insufficient_system_resource", re.IGNO
 """Values of `finish_reason` of a reply that the server could not complete."""
 _FILTERED = re.compile(r"filter|safety|recitation|sensitive|block|prohibited|spii|refus", re.IGNORECASE)
 """Values of `finish_reason` of a withheld reply."""
+_EVENT = re.compile(r"(?:data|event|id|retry)?:")
+"""How a stream of events begins: with one of its fields, or with a comment."""
 _NO_KEY = "none"
 _FIRST_TRIES = 2
 """Tries of a call that gets status 200 and no completion before any other was answered."""
@@ -476,7 +478,7 @@ class EndpointModel:
             body = json.loads(response.content)
         except (ValueError, RecursionError):
             text = self._text(response.content).lstrip()
-            kind = " but a web page" if text[:1] == "<" else " but an event-stream" if text[:5] == "data:" else ""
+            kind = " but a web page" if text[:1] == "<" else " but an event-stream" if _EVENT.match(text) else ""
             shown = excerpt(text[:2_000], self._key) or "nothing"
             raise RetryableError(f"the answer is not JSON{kind}: {shown}", structural=True) from None
         body = body if isinstance(body, dict) else {}

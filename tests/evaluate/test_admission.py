@@ -187,6 +187,13 @@ def test_a_model_that_answers_wrongly_ends_a_run_as_a_judge_alone(repo_root: Pat
     assert len(admission_calls(run.calls_folder())) >= 5
 
 
+def test_a_model_that_repeats_requests_knows_nothing() -> None:
+    for role in ("reader", "memory", "aligner", "detector"):
+        for question in known_questions(role, 4_000):
+            prompt = question.prompt
+            assert not question.is_right(prompt.messages[-1]["content"])
+
+
 @pytest.mark.usefixtures("one_worker")
 def test_a_model_whose_replies_differ_by_a_number_alone_gives_one_reply_and_one_that_answers_does_not(
     repo_root: Path, tmp_path: Path

@@ -75,6 +75,16 @@ def test_an_endpoint_that_never_answers_ends_the_run_after_five_different_reques
         assert len(attempt_all(model(server, concurrency=2), prompts(3))) == 3, "the next command goes on"
 
 
+@pytest.mark.parametrize(
+    "start", ["data: ", "event: message\ndata: ", ": waiting\n\ndata: ", "id: 1\ndata: ", "\n\ndata:"]
+)
+@pytest.mark.usefixtures("short_pauses")
+def test_a_stream_of_events_is_called_so_however_it_begins(start: str) -> None:
+    events = Answer(f'{start}{{"choices": [{{"delta": {{"content": "Tea."}}}}]}}\n\n')
+    with ScriptedServer(lambda body: events) as server, pytest.raises(UserError, match=r"only as a stream.*goes on"):
+        attempt_all(model(server), prompts(9))
+
+
 @pytest.mark.parametrize("status", [403, 407, 423, 424, 425, 429, 498, 499, 500, 503, 529])
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.usefixtures("short_pauses")
