@@ -274,6 +274,11 @@ class CallStore:
             self._begin()
             return True
 
+    @property
+    def recording(self) -> bool:
+        """Whether this store is open and records."""
+        return self._claimed
+
     def close(self) -> None:
         """Close the file. The store may be used again."""
         with self._lock:

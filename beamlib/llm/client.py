@@ -53,7 +53,11 @@ _FAILED = re.compile(r"error|abort|cancel|insufficient_system_resource", re.IGNO
 """Values of `finish_reason` of a reply that the server could not complete."""
 _FILTERED = re.compile(r"filter|safety|recitation|sensitive|block|prohibited|spii|refus", re.IGNORECASE)
 """Values of `finish_reason` of a withheld reply."""
+_EVENT = re.compile(r"(?:data|event|id|retry)?:")
+"""How a stream of events begins: with one of its fields, or with a comment."""
 _NO_KEY = "none"
+_FIRST_TRIES = 2
+"""Tries of a call that gets status 200 and no completion before any other was answered."""
 _KEY_BYTES = 1 << 12
 _LONGEST_REPLIES: dict[tuple[str, str], int] = {}
 """By address and model, the output tokens of the longest reply to this process."""
@@ -155,6 +159,7 @@ class EndpointModel:
         self.role = role
         self.endpoint = endpoint
         self.prompts = prompts
+        self._term: int | None = None
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
 
     @cached_property
@@ -217,11 +222,14 @@ class EndpointModel:
         """
         self.check_key()
         service, reception = self._service()
+        if self._term is None or not prompt.attempt:  # what is asked again is of the term of its first try
+            self._term = service.terms.number
         call = Call(prompt, service, reception, service.terms.number)
         tries = tenacity.AsyncRetrying(
             # While the role waits, tries are probes on behalf of all its calls and are not counted.
             stop=lambda state: (
-                state.attempt_number >= self.endpoint.attempts and (reception.overdue or not reception.open)
+                state.attempt_number >= (_FIRST_TRIES if _no_answer_yet(state, reception) else self.endpoint.attempts)
+                and (reception.overdue or not reception.open)
             ),
             wait=lambda state: 0.0 if reception.open else _pause(state),
             retry=tenacity.retry_if_exception_type(RetryableError),
@@ -239,17 +247,19 @@ class EndpointModel:
             raise
         return replace(reply, usage=reply.usage + call.lost)
 
-    async def report_reading(self, complaint: str | None, *, of_value: bool) -> None:
+    async def report_reading(self, complaint: str | None, resend: Callable[[], None], *, of_value: bool) -> None:
         """Enter in the ledger what was made of a reply in the end: None where it could be used.
 
         Args:
+            resend: Has the next run send the request again.
             of_value: It was read for what its prompt asks for. Of these, verdicts alone count: judges pass an exam.
 
         Raises:
             UserError: no reply to many requests in a row could be used.
         """
         if (self.role, self.endpoint.model) not in UNFIT and (self.role == "judge" or not of_value):
-            self._service()[1].record_reading(complaint, self._who, of_value=of_value)
+            term = self._term or 0
+            self._service()[1].record_reading(complaint, self._who, term, resend, of_value=of_value)
 
     def _service(self) -> tuple[_Service, Reception]:
         """Return what this loop's calls to the address share, and the ledger of the role."""
@@ -468,7 +478,7 @@ class EndpointModel:
             body = json.loads(response.content)
         except (ValueError, RecursionError):
             text = self._text(response.content).lstrip()
-            kind = " but a web page" if text[:1] == "<" else " but an event-stream" if text[:5] == "data:" else ""
+            kind = " but a web page" if text[:1] == "<" else " but an event-stream" if _EVENT.match(text) else ""
             shown = excerpt(text[:2_000], self._key) or "nothing"
             raise RetryableError(f"the answer is not JSON{kind}: {shown}", structural=True) from None
         body = body if isinstance(body, dict) else {}
@@ -628,6 +638,12 @@ def _choice(choices: object) -> dict[str, Any] | None:
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)
 _THROTTLED_JITTER = tenacity.wait_random_exponential(multiplier=2, max=60)
+
+
+def _no_answer_yet(state: tenacity.RetryCallState, reception: Reception) -> bool:
+    """Tell whether an endpoint that has never answered answers with something else: that does not pass by itself."""
+    failure = state.outcome.exception() if state.outcome else None
+    return isinstance(failure, RetryableError) and failure.structural and not reception.answered
 
 
 def _pause(state: tenacity.RetryCallState) -> float:

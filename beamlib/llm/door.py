@@ -121,7 +121,7 @@ class Door(TokenServer[_Client]):
             if "prompt" in asked:
                 reply = await model.complete(read_prompt(asked["prompt"]))
             else:
-                await model.report_reading(asked["complaint"])
+                await model.report_reading(asked["complaint"], [read_prompt(fields) for fields in asked["prompts"]])
                 reply = Completion("")
         except Exception as error:  # of any kind: who waits has to be told
             reply = error

@@ -204,14 +204,18 @@ class EmbeddingModel(ForwardingModel):
                 index = int(index)
             by_place[index if isinstance(index, int | float) else -1] = item.get("embedding")
         if len(data) != count or by_place.keys() != set(range(count)):
-            raise RetryableError(f"the answer has {len(data)} vectors for {count} texts, or numbers them wrongly")
+            raise _no_vectors(f"the answer has {len(data)} vectors for {count} texts, or numbers them wrongly")
         vectors = [_finite_vector(by_place[place]) for place in range(count)]
         expected = self._dimensions or vectors[0].size
         for vector in vectors:
             if vector.size != expected:
-                raise RetryableError(f"the answer has a vector of {vector.size} numbers where others have {expected}")
+                raise _no_vectors(f"the answer has a vector of {vector.size} numbers where others have {expected}")
         self._dimensions = expected
         return vectors
+
+
+def _no_vectors(message: str) -> RetryableError:
+    return RetryableError(message, structural=True)
 
 
 def _finite_vector(values: object) -> Vector:
@@ -219,11 +223,11 @@ def _finite_vector(values: object) -> Vector:
         with np.errstate(over="ignore"):
             vector = np.asarray(values if isinstance(values, list) else [], dtype=np.float32)
     except (ValueError, TypeError, OverflowError):
-        raise RetryableError("the answer has a vector that is no list of numbers") from None
+        raise _no_vectors("the answer has a vector that is no list of numbers") from None
     if vector.ndim != 1 or not vector.any():
-        raise RetryableError("the answer has a vector that is empty, or nothing but zeros")
+        raise _no_vectors("the answer has a vector without numbers, or with zeros alone")
     if not np.isfinite(vector).all():
-        raise RetryableError("the answer has a vector with numbers that are not finite")
+        raise _no_vectors("the answer has a vector with numbers that are not finite")
     return vector
 
 

@@ -10,7 +10,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -63,18 +63,15 @@ class DoorModel:
     def __init__(self, line: _Line, role: str, name: str) -> None:
         self.name = name
         self._line, self._role = line, role
-        self._unusable = False
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Have the door answer one prompt; raise what the call ended with there."""
         return await self._line.ask({"role": self._role, "prompt": prompt_fields(prompt)})
 
-    async def report_reading(self, complaint: str | None) -> None:
-        """Tell the door of unusable replies, and of the next usable one; raise what it ends the run with."""
-        if complaint is None and not self._unusable:
-            return
-        self._unusable = complaint is not None
-        await self._line.ask({"role": self._role, "complaint": complaint})
+    async def report_reading(self, complaint: str | None, prompts: Sequence[Prompt]) -> None:
+        """Tell the door what was made of a reply, and of which prompts if it is unusable; raise what ends the run."""
+        unusable = [] if complaint is None else [prompt_fields(prompt) for prompt in prompts]
+        await self._line.ask({"role": self._role, "complaint": complaint, "prompts": unusable})
 
 
 class _Line:

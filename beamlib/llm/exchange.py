@@ -76,6 +76,7 @@ class Outcome(StrEnum):
     REDIRECTED = "redirected"
     UNREADABLE = "unreadable reply"
     REFUSED = "refused"
+    UNUSABLE = "unusable replies"
     UNAVAILABLE = "endpoint unavailable"
     LOST = "memory lost"
     FAILED = "failed"
@@ -84,7 +85,7 @@ class Outcome(StrEnum):
 TRANSIENT = frozenset({Outcome.UNAVAILABLE, Outcome.REDIRECTED, Outcome.LOST})
 """Outcomes of calls that may end otherwise within the run."""
 
-REFUSALS = frozenset({Outcome.REFUSED, Outcome.CONTEXT_LENGTH})
+REFUSALS = frozenset({Outcome.REFUSED, Outcome.UNUSABLE, Outcome.CONTEXT_LENGTH})
 """Outcomes that stay until the server or its settings change: the next recording run sends these calls again, once."""
 
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any
 
 from beamlib.errors import UserError
@@ -66,6 +67,8 @@ _WAIT = re.compile(
     rf"((?:\d[\d.]*\s*{_UNIT}(?:,? and|,)?\s*)+)",
     re.IGNORECASE,
 )
+_RESET = re.compile(r"ratelimit.*reset", re.IGNORECASE)
+"""Names of headers that say when a rate limit is reset."""
 _WAIT_FIELD = re.compile(r"retry_?(?:delay|after|in)(_?ms)?(_?seconds?|_?s)?", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{1,19}(\.\d{1,9})?", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0, "month": 2_592_000.0}
@@ -134,13 +137,35 @@ def _mask(word: re.Match[str]) -> str:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Read the seconds to wait: `retry-after-ms`, or `Retry-After` in seconds, as a date or as a point in time."""
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        if _NUMBER.fullmatch(value):
-            return _seconds_until(float(value)) if float(value) > _POINT_IN_TIME else float(value) / unit
-        if re.fullmatch(rf"(\d[\d.]*\s*{_UNIT}\s*)+", value.lower()) and (seconds := _duration(value)):
-            return seconds[0]
-    return next(iter(_until_date(headers.get("retry-after", ""))), None)
+    waits = (
+        _header_wait(headers.get(name, ""), unit) for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0))
+    )
+    return next((wait for wait in waits if wait is not None), None)
+
+
+def reset_wait(headers: Mapping[str, str]) -> float | None:
+    """Read the seconds until the rate limits that are used up are reset, of headers such as `x-ratelimit-reset-tokens`.
+
+    If something remains of every limit, what remains is too little: the first reset may help. One that is hours away
+    says nothing then.
+    """
+    resets = {name.lower(): _header_wait(value) for name, value in headers.items() if _RESET.search(name)}
+    waits = {name: wait for name, wait in resets.items() if wait is not None}
+    remaining = {name: headers.get(name.replace("reset", "remaining"), "0").strip() for name in waits}
+    used_up = [
+        wait for name, wait in waits.items() if not _NUMBER.fullmatch(remaining[name]) or not float(remaining[name])
+    ]
+    return max(used_up, default=min((wait for wait in waits.values() if wait <= _LONGEST_WAIT), default=None))
+
+
+def _header_wait(text: str, unit: float = 1.0) -> float | None:
+    """Read a header as seconds: a number, a duration, a date or a point in time; None if it is none of these."""
+    value = text.strip()
+    if _NUMBER.fullmatch(value):
+        return _seconds_until(float(value)) if float(value) > _POINT_IN_TIME else float(value) / unit
+    if re.fullmatch(rf"(\d[\d.]*\s*{_UNIT}\s*)+", value.lower()):
+        return next(iter(_duration(value)), None)
+    return next(iter(_until_date(value)), None)
 
 
 def _until_date(text: str) -> list[float]:
@@ -270,6 +295,7 @@ def status_error(
         return ModelError(f"{text}, a redirect to {target}", Outcome.REDIRECTED)
     wait = retry_after(headers)
     wait = stated_wait(body) if wait is None else wait
+    wait = reset_wait(headers) if wait is None and status == HTTPStatus.TOO_MANY_REQUESTS else wait
     if status not in _REFUSED and wait is not None and wait > _LONGEST_WAIT:
         return UserError(
             f"{text}; it asks to wait {_in_words(wait)}: run the same command again after that; {CONTINUE}."

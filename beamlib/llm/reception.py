@@ -9,7 +9,7 @@ Two rules, without wordings:
    at a time is tried, with growing pauses. If nothing has succeeded for a while, and as many different requests
    failed, the run ends.
 3. Replies that cannot be used are asked for once more. `_OF_ANY_KIND` requests in a row without a usable reply end the
-   run: the endpoint is not what it was when it was admitted.
+   run: the endpoint is not what it was when it was admitted. The next run sends these requests again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import asyncio
 import re
 import sys
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 
 from beamlib.errors import UserError
@@ -79,7 +80,8 @@ class Reception:
         self.answered = False
         self.pause = 0.0
         self._alike: dict[str, set[int]] = {}
-        self._unusable = [0, 0]  # as text, as the value that is read from it
+        self._unusable = _no_streaks()
+        self._useless = 0  # the term before which unusable replies are of a streak that ended the run
         self.record_success(False)
 
     def record_success(self, answered: bool = True) -> None:
@@ -148,14 +150,30 @@ class Reception:
             f"{len(self._requests)} different requests); perhaps {cure}; {CONTINUE}."
         )
 
-    def record_reading(self, complaint: str | None, who: str, *, of_value: bool) -> None:
+    def record_reading(
+        self, complaint: str | None, who: str, term: int, resend: Callable[[], None], *, of_value: bool
+    ) -> None:
         """Note what a reader made of the last reply to a request, by the complaint that it would ask again with.
+
+        Args:
+            term: The one in which the request was made.
+            resend: Has the next run send the request again. It is called if the reply is one of those that end this.
 
         Raises:
             UserError: too many requests in a row got no usable reply.
         """
-        self._unusable[of_value] = 0 if complaint is None else self._unusable[of_value] + 1
-        if self._unusable[of_value] >= _OF_ANY_KIND:
+        streak = self._unusable[of_value]
+        if complaint is None:
+            streak.clear()
+            return
+        if term < self._useless:  # it was on its way when the run ended
+            resend()
+            raise UserError(self._terms.verdict)
+        streak.append(resend)
+        if len(streak) >= _OF_ANY_KIND:
+            for resend in streak:
+                resend()
+            self._useless = self._terms.number + 1
             about = f" (the last was asked for again with {excerpt(complaint, '')!r})" if complaint else ""
             self._end(
                 f"{who} gave {_OF_ANY_KIND} requests in a row no reply that can be used, though each was asked again"
@@ -177,10 +195,15 @@ class Reception:
     def _end(self, verdict: str) -> None:
         self.record_success(False)
         self.answered = False
-        self._unusable = [0, 0]
+        self._unusable = _no_streaks()
         self.said.discard("waits")
         self._terms.end(verdict)
         raise UserError(verdict)
+
+
+def _no_streaks() -> tuple[list[Callable[[], None]], list[Callable[[], None]]]:
+    """Return the streaks of unusable replies: as text, and as the value that is read from it."""
+    return [], []
 
 
 def likeness(message: str) -> str:

@@ -91,7 +91,9 @@ async def ask(
         tries: How often to ask; the last value is returned with or without a complaint.
     """
     fresh = False
+    prompts: list[Prompt] = []
     for attempt in range(tries):
+        prompts.append(prompt)
         try:
             reply = await model.complete(prompt)
         except ModelError as error:
@@ -105,7 +107,7 @@ async def ask(
             break
         prompt = prompt.again(complaint) if complaint else prompt
     if fresh and (report := getattr(model, "report_reading", None)):
-        await report(complaint)  # too many unusable ones in a row end the run
+        await report(complaint, prompts)  # too many unusable ones in a row end the run
     return value
 
 
@@ -232,10 +234,10 @@ class RetryingModel:
             raise ModelError(result.reason, result.outcome)
         return result
 
-    async def report_reading(self, complaint: str | None) -> None:
+    async def report_reading(self, complaint: str | None, prompts: Sequence[Prompt]) -> None:
         """Report what the caller made of a usable reply, as `ask` does."""
         if report := getattr(self.model, "report_reading", None):
-            await report(complaint, of_value=True)
+            await report(complaint, prompts, of_value=True)
 
     def _usable(
         self, reply: Completion, prompt: Prompt, cut: Callable[[str], str], *, may_be_empty: bool

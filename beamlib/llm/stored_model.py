@@ -6,8 +6,10 @@ A call is stored the moment its answer arrives. A run that is killed at any inst
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from beamlib.errors import UserError
@@ -15,7 +17,7 @@ from beamlib.files import to_json
 from beamlib.llm.call_store import THIS_RUN, CallStore, StoredCall, Totals, call_key
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.exchange import LARGEST_COUNT
-from beamlib.llm.model import Completion, ModelError, Prompt, stopping, track
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, stopping, track
 from beamlib.llm.replay_log import Asked, is_watched, note
 from beamlib.llm.spending import has_limit, reserve
 
@@ -34,7 +36,7 @@ class _EndpointModel(Protocol):
     def request(self, prompt: Prompt) -> dict[str, Any]: ...
     def max_cost(self, prompt: Prompt) -> float: ...
     async def complete(self, prompt: Prompt) -> Completion: ...
-    async def report_reading(self, complaint: str | None, *, of_value: bool) -> None: ...
+    async def report_reading(self, complaint: str | None, resend: Callable[[], None], *, of_value: bool) -> None: ...
 
 
 class StoredModel:
@@ -89,7 +91,7 @@ class StoredModel:
             UserError: a call would have to be sent and may not be.
         """
         request = self.model.request(prompt)
-        key = call_key(request, self.model.endpoint.base_url, prompt.repeat)
+        key = self._key(prompt, request)
         flight = (asyncio.get_running_loop(), key)
         task = self.store.in_flight.get(flight)
         if task is None:
@@ -111,9 +113,23 @@ class StoredModel:
             task.add_done_callback(lambda done: self._on_done(flight, done))
         return replace((await asyncio.shield(task)).completion(), fresh=True)
 
-    async def report_reading(self, complaint: str | None, *, of_value: bool = False) -> None:
-        """Report what was made of a fresh reply."""
-        await self.model.report_reading(complaint, of_value=of_value)
+    async def report_reading(self, complaint: str | None, prompts: Sequence[Prompt], *, of_value: bool = False) -> None:
+        """Report what was made of the fresh replies to one request and to its repetition with a complaint."""
+        await self.model.report_reading(complaint, partial(self._resend, prompts), of_value=of_value)
+
+    def _resend(self, prompts: Sequence[Prompt]) -> None:
+        """Have the next recording run send calls again, by making their replies failures that keep text and cost.
+
+        A store that is closed belongs to finished records, which rest on these replies.
+        """
+        for prompt in prompts if self.store.recording else ():
+            call = self.store.get(self._key(prompt, self.model.request(prompt)))
+            if call and call.text is not None:
+                message = f"the run ended for replies like this one: {call.text}"
+                self.store.put(call.model_copy(update={"text": None, "outcome": Outcome.UNUSABLE, "message": message}))
+
+    def _key(self, prompt: Prompt, request: dict[str, Any]) -> str:
+        return call_key(request, self.model.endpoint.base_url, prompt.repeat)
 
     def _stored(self, key: str) -> StoredCall | None:
         call = self.store.get(key, of_run=self.mode == "refresh")
@@ -145,9 +161,10 @@ class StoredModel:
     async def _call(self, key: str, prompt: Prompt) -> StoredCall:
         self.made += 1
         reply = await (self._send_within_limit(prompt) if has_limit() else self._send(prompt))
-        call = self._record(key, prompt, reply)
-        earlier = self.store.get(key) if call.transient else None
-        if earlier is None or earlier.transient:
+        earlier = self.store.get(key)
+        paid = earlier.usage if earlier and (earlier.transient or earlier.refused) else Usage()
+        call = self._record(key, prompt, reply, reply.usage + paid)
+        if earlier is None or earlier.transient or not call.transient:
             self.store.put(call)
         return call
 
@@ -164,7 +181,7 @@ class StoredModel:
         except ModelError as error:
             return error
 
-    def _record(self, key: str, prompt: Prompt, reply: Completion | ModelError) -> StoredCall:
+    def _record(self, key: str, prompt: Prompt, reply: Completion | ModelError, usage: Usage) -> StoredCall:
         result: dict[str, Any]
         if isinstance(reply, ModelError):
             result = {"outcome": reply.outcome, "message": _valid_text(str(reply))}
@@ -180,10 +197,10 @@ class StoredModel:
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         return StoredCall(
             **self._facts(key, prompt),
-            input_tokens=_valid_count(reply.usage.input_tokens),
-            output_tokens=_valid_count(reply.usage.output_tokens),
-            cached_tokens=_valid_count(reply.usage.cached_tokens),
-            estimated=reply.usage.estimated,
+            input_tokens=_valid_count(usage.input_tokens),
+            output_tokens=_valid_count(usage.output_tokens),
+            cached_tokens=_valid_count(usage.cached_tokens),
+            estimated=usage.estimated,
             time=now,
             **result,
         )

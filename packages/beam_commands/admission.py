@@ -45,7 +45,7 @@ from beamlib.llm.endpoints import EMBEDDING, RERANKER, UNLIMITED_TOKENS, Author,
 from beamlib.llm.faults import CONTINUE, Asker, advice
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, attempt_all
 from beamlib.llm.prompts import Prompts, prompts_in_force
-from beamlib.llm.retrying import read_decision
+from beamlib.llm.retrying import read_decision, repeats_request
 from beamlib.llm.stored_model import Mode, StoredModel
 from beamlib.text import WORDS as WORD_COUNTER
 from beamlib.text import TokenCounter, count
@@ -91,7 +91,9 @@ class KnownQuestion:
     output: int = _WORDS_OUT
 
     def is_right(self, reply: str) -> bool:
-        """Tell whether a reply says what is known."""
+        """Tell whether a reply says what is known, and is not the request again."""
+        if repeats_request(reply, self.prompt):
+            return False
         if self.decision is not None:
             return read_decision(reply) is self.decision
         if self.right is not None:
@@ -406,8 +408,22 @@ class Admission:
         """All stored calls of admissions."""
         return admission_calls(self.candidates.root)
 
+    @property
+    def constant(self) -> str:
+        """Name the roles that gave all of their known questions one reply; empty if each gave several."""
+        constant = list[str]()
+        for role, pairs in self.answered.items():
+            texts = [" ".join(reply.text.split()) for _, reply in pairs if isinstance(reply, Completion)]
+            kinds = set(texts) if role == EMBEDDING else {re.sub(r"\d+", "0", text) for text in texts}
+            if len(kinds) == 1 < len(texts):
+                constant.append(f"{role} {'one vector' if role == EMBEDDING else repr(shorten(texts[0], 60))}")
+        cure = "such replies rest on nothing that was asked: see what serves this model, and correct base_url or model"
+        return (
+            f"the same reply (numbers aside) to all known questions: {'; '.join(constant)}; {cure}" if constant else ""
+        )
+
     def lines(self) -> Iterator[str]:
-        """Yield lines: who answered, by which end, marks and counts; ends of long requests; speed; the exam."""
+        """Yield lines: who answered, by which end, marks and counts; constant replies; long requests; speed; exam."""
         candidates, calls = self.candidates, self.calls
         known, windows, ends = list[str](), list[str](), set[str]()
         with prompts_in_force(candidates.prompts):
@@ -430,6 +446,8 @@ class Admission:
             f"known questions answered: {', '.join(known)}; replies end with {', '.join(sorted(ends)) or 'nothing'}; "
             f"thoughts: {thoughts}; tokens counted by {counted}"
         )
+        if self.constant:
+            yield self.constant
         if windows:
             yield f"long requests: {'; '.join(windows)}"
         measured = {

@@ -27,6 +27,7 @@ class EndpointReport:
     Attributes:
         roles: Whom it serves.
         known: Known questions answered rightly, of those asked.
+        constant: That all of them got one reply, if so.
         window: Tokens of the long request, and what it knew of it.
         tokens_per_second: Of one reply at a time.
         slots: Requests that it works on at once, of `AT_ONCE`.
@@ -42,6 +43,7 @@ class EndpointReport:
     roles: list[str]
     problem: str = ""
     known: tuple[int, int] = (0, 0)
+    constant: str = ""
     window: str = ""
     tokens_per_second: float | None = None
     slots: int | None = None
@@ -66,6 +68,8 @@ class EndpointReport:
             yield f"  known questions: {self.known[0]} of {self.known[1]}; thoughts: {mark}; tokens {counts}"
             yield f"  long request: {self.window}; limit of reply tokens: {obeys}"
             yield f"  {self.tokens_per_second:,.1f} tokens a second; {self.slots} of {AT_ONCE} requests at once"
+        if self.constant:
+            yield f"  {self.constant}"
         if self.judge:
             yield f"  {self.judge.line}"
 
@@ -105,6 +109,7 @@ def _note(report: EndpointReport, admission: Admission) -> None:
     (endpoint, *_), calls = admission.candidates.endpoints.values(), admission.calls
     speed = measured_speed(calls, endpoint)
     report.texts_per_second, report.tokens_per_second = speed.texts_per_second, speed.tokens_per_second
+    report.constant = admission.constant
     report.slots, report.obeys_limit, report.judge = speed.slots, speed.obeys_limit, admission.exam
     if isinstance(endpoint, Embedding):
         report.dimensions = read_vector(calls[0].completion()).size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -150,29 +151,31 @@ def test_a_cache_that_takes_like_questions_for_one_ends_the_run(repo_root: Path,
 
 @pytest.mark.usefixtures("one_worker", "short_pauses")
 @pytest.mark.parametrize(
-    ("answer", "cure"),
+    ("answer", "cure", "tries"),
     [
-        (Answer(error_body("glomp"), 400), "omit"),
-        (Answer({"choices": [], "note": "sorry, no /v1 here"}), "correct base_url"),
-        (Answer(error_body("Country not supported"), 403), "another network"),
-        (Answer(completion({"messages": [], "model": "m"}, "")), "reasoning parser"),
+        (Answer(error_body("glomp"), 400), "omit", 1),
+        (Answer({"choices": [], "note": "sorry, no /v1 here"}), "correct base_url", 2),
+        (Answer("<html><body>Welcome</body></html>"), "correct base_url", 2),
+        (Answer({"status": "ok"}), "correct base_url", 2),
+        (Answer(error_body("Country not supported"), 403), "another network", 1),
+        (Answer(completion({"messages": [], "model": "m"}, "")), "reasoning parser", 1),
     ],
 )
 def test_a_role_that_answers_nothing_ends_the_run_at_once(
-    answer: Answer, cure: str, repo_root: Path, tmp_path: Path
+    answer: Answer, cure: str, tries: int, repo_root: Path, tmp_path: Path
 ) -> None:
     with ScriptedServer(lambda body: answer) as server:
         run = a_run(repo_root, tmp_path / "run", server)
         with pytest.raises(UserError, match=rf"{cure}.*same command goes on"):
             admit(run, estimate(run, ARMS, admission=True, quiet=True))
-        assert len(server.requests) <= 40
+        assert len(server.requests) <= 4 * tries
 
 
 def test_a_model_that_answers_wrongly_ends_a_run_as_a_judge_alone(repo_root: Path, tmp_path: Path) -> None:
     with ScriptedServer(lambda body: "I am a small model, sorry") as server:
         run = a_run(repo_root, tmp_path / "run", server)
         counted = estimate(run, ARMS, admission=True, quiet=True)
-        first, second, *others = admit(run, counted, judge_anyway=True)
+        first, same, second, *others = admit(run, counted, judge_anyway=True)
         requests = len(server.requests)
         with pytest.raises(UserError, match=r"not fit to judge: .* 0 of 30 .*below the bar.*--judge-anyway"):
             admit(run, counted)
@@ -180,7 +183,29 @@ def test_a_model_that_answers_wrongly_ends_a_run_as_a_judge_alone(repo_root: Pat
     assert any("0 of 30 known nuggets" in line for line in others)
     assert "reader 0 of 3" in first and "judge 0 of 3" in first and "no new mark" in first
     assert "knew neither end" in second
+    assert "same reply (numbers aside) to all known questions" in same and "reader 'I am a small model, sorry'" in same
     assert len(admission_calls(run.calls_folder())) >= 5
+
+
+def test_a_model_that_repeats_requests_knows_nothing() -> None:
+    for role in ("reader", "memory", "aligner", "detector"):
+        for question in known_questions(role, 4_000):
+            prompt = question.prompt
+            assert not question.is_right(prompt.messages[-1]["content"])
+
+
+@pytest.mark.usefixtures("one_worker")
+def test_a_model_whose_replies_differ_by_a_number_alone_gives_one_reply_and_one_that_answers_does_not(
+    repo_root: Path, tmp_path: Path
+) -> None:
+    numbers = itertools.count()
+    constant: list[str] = []
+    for name, reply in (("mock", lambda body: f"Mock reply {next(numbers)} of 7"), ("knows", knows)):
+        with ScriptedServer(reply) as server:
+            run = a_run(repo_root, tmp_path / name, server)
+            lines = admit(run, estimate(run, ARMS[1:2], admission=True, quiet=True), judge_anyway=True)
+            constant += [name for line in lines if "same reply (numbers aside) to all known questions" in line]
+    assert constant == ["mock"]
 
 
 THOUGHT = st.text(alphabet="abc de.\n", min_size=1).map(lambda text: f"well now then {text}")

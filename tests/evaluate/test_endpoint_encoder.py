@@ -110,7 +110,7 @@ def test_a_broken_vector_leaves_answers_unscored_with_the_reason(repo_root: Path
         for answer in answers:
             assert answer.text is None
             assert "the memory could not be built" in answer.unscored
-            assert "a vector that is empty, or nothing but zeros" in answer.unscored
+            assert "a vector without numbers, or with zeros alone" in answer.unscored
             assert answer.transient
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,9 @@ from beamlib.llm.model import (
     run,
 )
 from beamlib.llm.prompts import ChatTurn
+from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore, StoredModel
+from beamlib.scoring.replies import ask_parsed, read_score
 from scripted_server import ScriptedServer
 
 TEXTS = st.text(st.characters(codec=None, categories=None), max_size=8)  # lone surrogates too: replies may spell them
@@ -145,6 +147,31 @@ def test_a_connection_that_breaks_pays_for_nothing_twice(tmp_path: Path, monkeyp
                 replies = run(both(model("reader", "m")))
         assert [reply.text for reply in replies if isinstance(reply, Completion)] == ["tea"] * 12
         assert not server.repeated() and len(server.requests) == 12
+
+
+def test_workers_whose_last_verdict_is_unusable_end_no_run(tmp_path: Path) -> None:
+    def verdict(body: dict[str, Any]) -> str:
+        return "Full marks." if "the last" in str(body) else '{"score": 1.0, "reason": "tea"}'
+
+    def judged(number: int, answer: str) -> Prompt:
+        return Prompt("judge_nugget", {"question": "?", "nugget": "tea", "answer": f"{answer} of {number}"})
+
+    with ScriptedServer(verdict) as server, CallStore(tmp_path / "1.sqlite") as calls:
+        endpoint = Endpoint(model="m", base_url=server.base_url, context_window=32_000)
+        names = {"role": "judge", "conversation": "1", "command": "again"}
+        stored = StoredModel(EndpointModel("judge", endpoint), calls, "record", **names)
+        with opened(RetryingModel(stored), ("judge",)) as (_, entrance), ExitStack() as workers:
+            lines = [workers.enter_context(entrance.open("100K-1"))("judge", "shown") for _ in range(24)]
+            for answer, value in (("the first", 1.0), ("another", 1.0), ("the last", None)):
+                for number, judge in enumerate(lines):
+                    reply = run(ask_parsed(judge, judged(number, answer), lambda reply: read_score(reply.text)))
+                    assert reply.value == value
+                    if value is None:  # another worker goes on
+                        run(ask_parsed(lines[0], judged(number, "one more"), lambda reply: read_score(reply.text)))
+            with pytest.raises(UserError, match="20 requests in a row"):
+                for number in range(20):
+                    run(ask_parsed(lines[1], judged(number, "the last one"), lambda reply: read_score(reply.text)))
+        assert sum(call.refused for call in calls.calls()) == 2 * 20
 
 
 def test_leaving_by_an_error_sends_nothing_more_and_stores_what_is_pending(tmp_path: Path) -> None:

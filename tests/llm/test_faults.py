@@ -202,6 +202,54 @@ def test_a_wait_with_a_unit_is_read(value: str, seconds: float) -> None:
     assert retry_after({"retry-after": value}) == seconds
 
 
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-reset-requests": "1s"}, 1),
+        ({"X-RateLimit-Reset-Tokens": "6m0s"}, 360),
+        ({"x-ratelimit-reset-requests": "20ms"}, 0.02),
+        ({"ratelimit-reset": "17"}, 17),
+        ({"x-ratelimit-reset-requests": "8ms", "x-ratelimit-reset-tokens": "1m30.5s"}, 90.5),
+        # one of two limits is used up
+        (
+            {
+                "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "12s",
+                "x-ratelimit-remaining-tokens": "4000", "x-ratelimit-reset-tokens": "6m0s",
+            },
+            12,
+        ),
+        # too little remains of one that is reset by the minute, or by the day
+        (
+            {
+                "x-ratelimit-remaining-tokens-minute": "90", "x-ratelimit-reset-tokens-minute": "31.4",
+                "x-ratelimit-remaining-requests-day": "14000", "x-ratelimit-reset-requests-day": "33011.4",
+            },
+            31.4,
+        ),
+        ({"x-ratelimit-remaining-requests-day": "14000", "x-ratelimit-reset-requests-day": "33011.4"}, None),
+        ({"x-ratelimit-remaining-requests": "3", "x-ratelimit-limit-requests": "60"}, None),
+        ({"x-ratelimit-reset-requests": "soon"}, None),
+    ],
+)  # fmt: skip
+def test_a_busy_server_that_says_when_its_limits_are_reset_is_asked_then(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert classify(429, error("slow"), headers).wait == seconds
+    assert classify(503, error("slow"), headers).wait is None
+    assert classify(429, error("slow"), headers | {"retry-after": "5"}).wait == 5
+    assert classify(429, error("Please try again in 7s."), headers).wait == 7
+
+
+def test_a_limit_of_a_day_that_is_used_up_ends_the_run_with_the_time() -> None:
+    moment = datetime.now(UTC) + timedelta(hours=5)
+    texts = (f"{moment.timestamp():.0f}", f"{moment.timestamp() * 1000:.0f}", moment.isoformat(), "5h0m0s", "18000")
+    for text in texts:
+        ended = classify(
+            429, "", {"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": text}
+        )
+        assert isinstance(ended, UserError) and "it asks to wait 5 hours" in str(ended)
+
+
 def test_a_prompt_that_an_error_repeats_asks_for_no_wait() -> None:
     said = "Internal error. " + "Received messages: " * 60 + "The course is available in 3 weeks."
     assert stated_wait(json.dumps({"error": {"message": said}})) is None

@@ -75,6 +75,16 @@ def test_an_endpoint_that_never_answers_ends_the_run_after_five_different_reques
         assert len(attempt_all(model(server, concurrency=2), prompts(3))) == 3, "the next command goes on"
 
 
+@pytest.mark.parametrize(
+    "start", ["data: ", "event: message\ndata: ", ": waiting\n\ndata: ", "id: 1\ndata: ", "\n\ndata:"]
+)
+@pytest.mark.usefixtures("short_pauses")
+def test_a_stream_of_events_is_called_so_however_it_begins(start: str) -> None:
+    events = Answer(f'{start}{{"choices": [{{"delta": {{"content": "Tea."}}}}]}}\n\n')
+    with ScriptedServer(lambda body: events) as server, pytest.raises(UserError, match=r"only as a stream.*goes on"):
+        attempt_all(model(server), prompts(9))
+
+
 @pytest.mark.parametrize("status", [403, 407, 423, 424, 425, 429, 498, 499, 500, 503, 529])
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.usefixtures("short_pauses")
@@ -321,6 +331,50 @@ def test_a_judge_whose_verdicts_become_unusable_ends_the_run(bad: str, tmp_path:
         server.reply = lambda body: VERDICT
         again = verdicts(stored_judge(server, store), 200)
         assert 150 < again.count(1.0) <= 200 - 20 * bool(bad), "what is stored ends no run, and is not paid for again"
+
+
+def test_the_next_run_asks_again_what_ended_a_run_and_nothing_else(tmp_path: Path) -> None:
+    stopped, sent = False, list[int]()
+
+    def reply(body: dict[str, Any]) -> Answer:
+        bad = stopped or ">\n3 cups\n<" in str(body["messages"][-1]["content"])
+        answer = completion(body, "Full marks, I would say." if bad else VERDICT)
+        sent.append(answer["usage"]["total_tokens"])
+        return Answer(answer)
+
+    def ask(run_id: str, count: int) -> list[float | None]:
+        with CallStore(tmp_path / "1.sqlite", run_id=run_id) as store:
+            return verdicts(stored_judge(server, store), count)
+
+    with ScriptedServer(reply) as server:
+        assert ask("first", 30).count(None) == 1
+        stopped = True
+        with pytest.raises(UserError, match="20 requests in a row"):
+            ask("first", 200)
+        stopped = False
+        with CallStore(tmp_path / "1.sqlite", read_only=True) as store:
+            lost = [call for call in store.calls() if call.refused]
+        assert 2 * 20 <= len(lost) <= 2 * (20 + 4 + 4) and all("Full marks" in call.message for call in lost)
+        requests = len(server.requests)
+        values = ask("second", 200)
+        assert [number for number, value in enumerate(values) if value is None] == [3]
+        assert len(server.requests) - requests == 200 - 30
+        requests = len(server.requests)
+        assert ask("third", 200) == values and len(server.requests) == requests
+    with CallStore(tmp_path / "1.sqlite", read_only=True) as store:
+        stored = sum(totals.input_tokens + totals.output_tokens for totals in store.totals())
+    assert stored == sum(sent), "what was paid for unusable replies is counted"
+
+
+def test_finished_records_keep_the_replies_that_they_rest_on(tmp_path: Path) -> None:
+    with ScriptedServer(lambda body: "Full marks.") as server:
+        with CallStore(tmp_path / "1.sqlite", run_id="first") as finished:
+            assert verdicts(stored_judge(server, finished), 5) == [None] * 5
+        with CallStore(tmp_path / "2.sqlite", run_id="first") as store, pytest.raises(UserError, match="in a row"):
+            verdicts(stored_judge(server, store), 60)
+    for name, least, most in (("1", 0, 0), ("2", 2 * 15, 2 * (15 + 4 + 4))):
+        with CallStore(tmp_path / f"{name}.sqlite", read_only=True) as store:
+            assert least <= sum(call.refused for call in store.calls()) <= most
 
 
 def test_a_judge_that_needs_to_be_asked_twice_ends_no_run(tmp_path: Path) -> None:

@@ -177,6 +177,22 @@ def test_a_refusal_is_asked_for_again_once_by_the_next_recording_run(store: Call
         assert len(endpoint.requests) == 2
 
 
+@pytest.mark.parametrize("outcome", [Outcome.UNAVAILABLE, Outcome.CONTEXT_LENGTH])
+def test_what_failures_cost_is_kept_when_a_later_try_replaces_them(outcome: Outcome, store: CallStore) -> None:
+    def answer(number: int) -> Completion:
+        if number < 3:
+            raise ModelError(f"call {number} went wrong", outcome, Usage(7, 2, 1))
+        return Completion("tea", Usage(10, 3, 4))
+
+    endpoint = Counted(answer)
+    for name in ("first", "second"):
+        with CallStore(store.path, run_id=name) as of_run, pytest.raises(ModelError):
+            run(model_of(endpoint, of_run).complete(prompt()))
+    with CallStore(store.path, run_id="third") as of_run:
+        assert run(model_of(endpoint, of_run).complete(prompt())).usage == Usage(24, 7, 6)
+        assert [call.usage for call in of_run.calls()] == [Usage(24, 7, 6)]
+
+
 def test_a_user_error_is_not_stored(store: CallStore) -> None:
     def no_key(number: int) -> Completion:
         raise UserError("no key")

@@ -53,6 +53,34 @@ def test_what_endpoints_do_is_measured_without_a_run(tmp_path: Path, called: Cal
     assert not (tmp_path / "runs").exists()
 
 
+def test_an_encoder_and_a_model_that_always_reply_alike_are_named(tmp_path: Path, called: Call) -> None:
+    def alike(body: dict[str, Any]) -> dict[str, Any]:
+        reply = vectors(body)
+        return reply | {"data": [item | {"embedding": [0.5, 2.0]} for item in reply["data"]]}
+
+    with ScriptedServer(lambda body: "yes", embed=alike) as server:
+        models = one_endpoint(server, tmp_path / "models.yaml", context_window=512)
+        shown = called("endpoints", "--models", str(models), "--longest", "2000", "--yes")
+    assert "embedding one vector; such replies rest on nothing that was asked" in shown.stdout
+    assert "to all known questions: reader 'yes'; memory 'yes'" in shown.stdout
+
+
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize("vector", [[], [0.0, 0.0], ["a"], None])
+def test_an_encoder_without_vectors_is_asked_twice_and_no_thoughts_are_blamed(
+    vector: object, tmp_path: Path, called: Call
+) -> None:
+    def broken(body: dict[str, Any]) -> dict[str, Any]:
+        reply = vectors(body)
+        return reply | {"data": [item | {"embedding": vector} for item in reply["data"]]}
+
+    with ScriptedServer(knows, embed=broken) as server:
+        models = one_endpoint(server, tmp_path / "models.yaml", context_window=512)
+        shown = called("endpoints", "--models", str(models), "--longest", "2000", "--yes")
+        assert sum(request.path == "/v1/embeddings" for request in server.requests) == 2
+    assert "the answer has a vector" in shown.stdout and "thoughts: switch" not in shown.stdout
+
+
 @pytest.mark.usefixtures("short_pauses")
 def test_an_endpoint_that_refuses_is_named_and_the_next_is_asked(tmp_path: Path, called: Call) -> None:
     with ScriptedServer(lambda body: Answer(error_body("glomp"), 403)) as server:
