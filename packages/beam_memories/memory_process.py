@@ -91,18 +91,21 @@ class _Lines:
     Attributes:
         replies: The reply to the pending request, or the exception that ends the process, or None where stdout ended.
         nameless: When a line looked like a reply to the pending request but had no id (the loop's clock), or None.
+        repeated: Whether a line of log repeated the pending request's id.
         log: The end of what was printed on stdout and stderr.
     """
 
     def __init__(self) -> None:
         self.replies: asyncio.Queue[str | Ended | None] = asyncio.Queue()
         self.nameless: float | None = None
+        self.repeated = False
         self.log = b""
-        self._id, self._method = "", ""
+        self._id, self._method, self._request = "", "", b""
 
-    def expect(self, request_id: str, method: str) -> None:
+    def expect(self, request_id: str, method: str, request: bytes) -> None:
         """Make a request the pending one."""
-        self._id, self._method, self.nameless = request_id, method, None
+        self._id, self._method, self._request = request_id, method, request
+        self.nameless, self.repeated = None, False
 
     async def keep_log(self, stream: asyncio.StreamReader) -> None:
         """Keep the end of what comes in `stream`."""
@@ -139,15 +142,23 @@ class _Lines:
         value = _parsed(line)
         if value is None and self._id and line.lstrip()[:1] == b"{" and self._id.encode() in line and whole:
             raise Ended("its reply is no JSON that can be read")
-        # What has a method is a request that the memory repeats in its log.
+        # What has a method is a request that the memory prints in its log; whole, if under the id that is awaited.
         answer = None if value is None or "method" in value else value
         given = None if answer is None else answer.get("id")
+        if value is not None and answer is None and self._id and value.get("id") == self._id:
+            request = _parsed(self._request) or {}
+            if any(value.get(name) != content for name, content in request.items()):
+                raise Ended(
+                    f"its reply to {self._method} has a 'method', which only a request has; leave it out "
+                    "(docs/memories.md)"
+                )
         if self._method == "hello" and self._id and answer is not None and given in (None, self._id):
             greets = type(answer.get("protocol")) is int or given is not None
             if greets or ("error" in answer and answer.keys() <= Greeting.model_fields.keys()):
                 given = self._id
         if given is None or not whole:
             self._note(line + b"\n")
+            self.repeated |= bool(self._id) and self._id.encode() in line
             if self._resembles_reply(line):
                 self.nameless = asyncio.get_running_loop().time()
         elif given != self._id:
@@ -205,7 +216,7 @@ class MemoryProcess:
             async with asyncio.timeout(seconds) as limit:
                 process = self._process or await self._begin()
                 assert process.stdin is not None
-                self._lines.expect(request_id, request["method"])
+                self._lines.expect(request_id, request["method"], message.encode())
                 process.stdin.write(message.encode() + b"\n")
                 with suppress(ConnectionError):  # it ended without listening; why is seen below
                     await process.stdin.drain()
@@ -260,7 +271,7 @@ class MemoryProcess:
         return reply
 
     def _hint(self) -> str:
-        if self._lines.nameless is None:
+        if self._lines.nameless is None and not self._lines.repeated:
             return ""
         return (
             "; a line looked like a reply, but without the request's id on a line of its own, or with a 'method' "

@@ -169,8 +169,12 @@ def test_a_surplus_reply_costs_a_process_and_no_answer(tmp_path: Path, example: 
             "it answered what was not asked",
         ),
         ("def recalled():\n say('{\"id\": \"' + asked['id'] + '\", \"context\": no}')", "no JSON that can be read"),
+        (
+            "def recalled():\n reply(method='recall', context='CONTEXT FOR: ' + asked['question'])",
+            "its reply to recall has a 'method'",
+        ),
     ],
-    ids=["always another", "the ingest's", "never JSON"],
+    ids=["always another", "the ingest's", "never JSON", "with a method"],
 )
 def test_what_always_answers_wrongly_is_unscored(tmp_path: Path, example: Loaded, changes: str, reason: str) -> None:
     reasons = asked(python(tmp_path, changes), example)
@@ -206,6 +210,27 @@ def test_a_forgotten_id_is_told_soon(
     ):
         memory.ingest(example.conversation)
         memory.recall("question")
+
+
+@pytest.mark.parametrize("method", ["hello", "ingest"])
+@pytest.mark.parametrize("more", ["", ", ok=True"])
+def test_a_method_in_a_reply_is_told_at_once(tmp_path: Path, example: Loaded, method: str, more: str) -> None:
+    step = {"hello": "greet", "ingest": "ingested"}[method]
+    target = python(tmp_path, f"def {step}():\n reply(method='{method}'{more})")
+    with (
+        OwnMemory(target, 3600, WINDOW) as memory,
+        pytest.raises(ModelError, match=f"its reply to {method} has a 'method', which only a request has"),
+    ):
+        memory.ingest(example.conversation)
+
+
+def test_an_id_that_only_log_repeats_is_named_at_the_end(tmp_path: Path, example: Loaded) -> None:
+    target = python(tmp_path, "def ingested():\n say([{'id': asked['id']}])")
+    with (
+        OwnMemory(target, 1, WINDOW) as memory,
+        pytest.raises(ModelError, match="without the request's id on a line of its own, or with a 'method'"),
+    ):
+        memory.ingest(example.conversation)
 
 
 def test_a_reply_after_its_time_is_nobodys(tmp_path: Path, example: Loaded) -> None:
