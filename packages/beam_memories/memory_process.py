@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 from beam_memories.loopback import Loopback
 from beam_memories.own_process import GRACE, PROTOCOL
 from beam_memories.programs import Program
+from beamlib.errors import on_one_line
 from beamlib.files import parse_json, sha256, to_json
 from beamlib.llm.exchange import Exchange
 from beamlib.llm.model import Outcome
@@ -71,7 +72,7 @@ class Reply(BaseModel):
 def shown(text: str, most: int = _SHOWN) -> str:
     """Escape what moves a cursor or changes the direction of writing, and shorten the text."""
     shortened = text if len(text) <= most else f"{text[:most]}..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened)
+    return on_one_line(shortened)
 
 
 class Ended(Exception):
