@@ -92,7 +92,7 @@ class _Lines:
     Attributes:
         replies: The reply to the pending request, or the exception that ends the process, or None where stdout ended.
         nameless: When a line looked like a reply to the pending request but had no id (the loop's clock), or None.
-        repeated: Whether a line of log repeated the pending request's id.
+        repeated: Whether the pending request's id came in what is no reply.
         log: The end of what was printed on stdout and stderr.
     """
 
@@ -123,6 +123,7 @@ class _Lines:
                     self._sort(bytes(line + part))
                     line.clear()
                 line += rest
+                self._note_id(rest)
                 if len(line) > LARGEST_REPLY:
                     if line.lstrip()[:1] == b"{":
                         raise Ended(
@@ -134,6 +135,9 @@ class _Lines:
             self.replies.put_nowait(None)
         except Ended as error:
             self.replies.put_nowait(error)
+
+    def _note_id(self, text: bytes) -> None:
+        self.repeated |= bool(self._id) and self._id.encode() in text
 
     def _note(self, text: bytes) -> None:
         self.log = (self.log + text)[-TAIL:]
@@ -159,7 +163,7 @@ class _Lines:
                 given = self._id
         if given is None or not whole:
             self._note(line + b"\n")
-            self.repeated |= bool(self._id) and self._id.encode() in line
+            self._note_id(line)
             if self._resembles_reply(line):
                 self.nameless = asyncio.get_running_loop().time()
         elif given != self._id:
@@ -169,12 +173,14 @@ class _Lines:
             self.replies.put_nowait(line.decode())
 
     def _resembles_reply(self, line: bytes) -> bool:
-        """Tell whether a line ends with what would answer the pending request, had it the id and no method."""
-        start = line.find(b"{")
-        value = _parsed(line[start:]) if self._id and start >= 0 else None
-        if value is None:
+        """Tell whether a line holds what would answer the pending request, had it the id and no method, alone."""
+        if not self._id:
             return False
-        return "context" in value if self._method == "recall" else value.keys() <= {"id", "protocol"}
+        value = _parsed(line[line.find(b"{") : line.rfind(b"}") + 1])
+        if self._method == "recall":
+            within = self._id.encode() in line and b'"context"' in line  # in an array, or below another field
+            return within or (value is not None and "context" in value)
+        return value is not None and value.keys() <= {"id", "protocol"}
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -218,10 +224,11 @@ class MemoryProcess:
                 process = self._process or await self._begin()
                 assert process.stdin is not None
                 self._lines.expect(request_id, request["method"], message.encode())
-                process.stdin.write(message.encode() + b"\n")
-                with suppress(ConnectionError):  # it ended without listening; why is seen below
-                    await process.stdin.drain()
-                reply = await self._reply(limit)
+                sending = asyncio.create_task(_send(process.stdin, message))  # it may end while it does not listen
+                try:
+                    reply = await self._reply(limit)
+                finally:
+                    sending.cancel()
         except TimeoutError:
             failure = Ended(f"it took more than {allowed:g} seconds (--memory-timeout) and was ended{self._hint()}")
         except Ended as error:
@@ -310,6 +317,12 @@ class MemoryProcess:
         await asyncio.wait(self._reading, timeout=0.2)  # for the last of its log
         for reading in self._reading:
             reading.cancel()
+
+
+async def _send(stdin: asyncio.StreamWriter, message: str) -> None:
+    stdin.write(message.encode() + b"\n")
+    with suppress(ConnectionError):  # it ended without listening; why is seen by who waits for its reply
+        await stdin.drain()
 
 
 def refusal(protocol: int) -> str:
