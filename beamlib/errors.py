@@ -29,12 +29,14 @@ class SpendingLimit(UserError):
 
 def shown(text: str) -> str:
     """Make a text printable on one line: cut what is too long and escape control characters."""
-    short = _cut(re.sub(rf"\S{{{WORD + 1},}}", lambda word: _cut(word[0], WORD), text), MESSAGE)
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in short)
+    return on_one_line(_cut(re.sub(rf"\S{{{WORD + 1},}}", lambda word: _cut(word[0], WORD), text), MESSAGE))
+
+
+def on_one_line(text: str) -> str:
+    """Escape control characters and line breaks, so that a text from outside adds no line to what is printed."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _cut(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
     half = most // 2 - 20
-    return f"{text[:half]}… ({len(text) - 2 * half:,} characters) …{text[-half:]}"
+    return text if len(text) <= most else f"{text[:half]}… ({len(text) - 2 * half:,} characters) …{text[-half:]}"

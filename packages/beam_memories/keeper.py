@@ -64,6 +64,9 @@ def _main(command: list[str]) -> int:
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return 127
+    null = os.open(os.devnull, os.O_RDWR)
+    for end in (0, 1):  # else a command that closes its own would seem to hold the exchange open
+        os.dup2(null, end)
     code = process.wait()
     _end_all()
     return code if code >= 0 else 128 - code

@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 from beam_memories.loopback import Loopback
 from beam_memories.own_process import GRACE, PROTOCOL
 from beam_memories.programs import Program
+from beamlib.errors import on_one_line
 from beamlib.files import parse_json, sha256, to_json
 from beamlib.llm.exchange import Exchange
 from beamlib.llm.model import Outcome
@@ -71,7 +72,7 @@ class Reply(BaseModel):
 def shown(text: str, most: int = _SHOWN) -> str:
     """Escape what moves a cursor or changes the direction of writing, and shorten the text."""
     shortened = text if len(text) <= most else f"{text[:most]}..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened)
+    return on_one_line(shortened)
 
 
 class Ended(Exception):
@@ -91,18 +92,21 @@ class _Lines:
     Attributes:
         replies: The reply to the pending request, or the exception that ends the process, or None where stdout ended.
         nameless: When a line looked like a reply to the pending request but had no id (the loop's clock), or None.
+        repeated: Whether the pending request's id came in what is no reply.
         log: The end of what was printed on stdout and stderr.
     """
 
     def __init__(self) -> None:
         self.replies: asyncio.Queue[str | Ended | None] = asyncio.Queue()
         self.nameless: float | None = None
+        self.repeated = False
         self.log = b""
-        self._id, self._method = "", ""
+        self._id, self._method, self._request = "", "", b""
 
-    def expect(self, request_id: str, method: str) -> None:
+    def expect(self, request_id: str, method: str, request: bytes) -> None:
         """Make a request the pending one."""
-        self._id, self._method, self.nameless = request_id, method, None
+        self._id, self._method, self._request = request_id, method, request
+        self.nameless, self.repeated = None, False
 
     async def keep_log(self, stream: asyncio.StreamReader) -> None:
         """Keep the end of what comes in `stream`."""
@@ -119,6 +123,7 @@ class _Lines:
                     self._sort(bytes(line + part))
                     line.clear()
                 line += rest
+                self._note_id(rest)
                 if len(line) > LARGEST_REPLY:
                     if line.lstrip()[:1] == b"{":
                         raise Ended(
@@ -131,6 +136,9 @@ class _Lines:
         except Ended as error:
             self.replies.put_nowait(error)
 
+    def _note_id(self, text: bytes) -> None:
+        self.repeated |= bool(self._id) and self._id.encode() in text
+
     def _note(self, text: bytes) -> None:
         self.log = (self.log + text)[-TAIL:]
 
@@ -139,15 +147,23 @@ class _Lines:
         value = _parsed(line)
         if value is None and self._id and line.lstrip()[:1] == b"{" and self._id.encode() in line and whole:
             raise Ended("its reply is no JSON that can be read")
-        # What has a method is a request that the memory repeats in its log.
+        # What has a method is a request that the memory prints in its log; whole, if under the id that is awaited.
         answer = None if value is None or "method" in value else value
         given = None if answer is None else answer.get("id")
+        if value is not None and answer is None and self._id and value.get("id") == self._id:
+            request = _parsed(self._request) or {}
+            if any(value.get(name) != content for name, content in request.items()):
+                raise Ended(
+                    f"its reply to {self._method} has a 'method', which only a request has; leave it out "
+                    "(docs/memories.md)"
+                )
         if self._method == "hello" and self._id and answer is not None and given in (None, self._id):
             greets = type(answer.get("protocol")) is int or given is not None
             if greets or ("error" in answer and answer.keys() <= Greeting.model_fields.keys()):
                 given = self._id
         if given is None or not whole:
             self._note(line + b"\n")
+            self._note_id(line)
             if self._resembles_reply(line):
                 self.nameless = asyncio.get_running_loop().time()
         elif given != self._id:
@@ -157,12 +173,14 @@ class _Lines:
             self.replies.put_nowait(line.decode())
 
     def _resembles_reply(self, line: bytes) -> bool:
-        """Tell whether a line ends with what would answer the pending request, had it the id and no method."""
-        start = line.find(b"{")
-        value = _parsed(line[start:]) if self._id and start >= 0 else None
-        if value is None:
+        """Tell whether a line holds what would answer the pending request, had it the id and no method, alone."""
+        if not self._id:
             return False
-        return "context" in value if self._method == "recall" else value.keys() <= {"id", "protocol"}
+        value = _parsed(line[line.find(b"{") : line.rfind(b"}") + 1])
+        if self._method == "recall":
+            within = self._id.encode() in line and b'"context"' in line  # in an array, or below another field
+            return within or (value is not None and "context" in value)
+        return value is not None and value.keys() <= {"id", "protocol"}
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -205,11 +223,12 @@ class MemoryProcess:
             async with asyncio.timeout(seconds) as limit:
                 process = self._process or await self._begin()
                 assert process.stdin is not None
-                self._lines.expect(request_id, request["method"])
-                process.stdin.write(message.encode() + b"\n")
-                with suppress(ConnectionError):  # it ended without listening; why is seen below
-                    await process.stdin.drain()
-                reply = await self._reply(limit)
+                self._lines.expect(request_id, request["method"], message.encode())
+                sending = asyncio.create_task(_send(process.stdin, message))  # it may end while it does not listen
+                try:
+                    reply = await self._reply(limit)
+                finally:
+                    sending.cancel()
         except TimeoutError:
             failure = Ended(f"it took more than {allowed:g} seconds (--memory-timeout) and was ended{self._hint()}")
         except Ended as error:
@@ -260,7 +279,7 @@ class MemoryProcess:
         return reply
 
     def _hint(self) -> str:
-        if self._lines.nameless is None:
+        if self._lines.nameless is None and not self._lines.repeated:
             return ""
         return (
             "; a line looked like a reply, but without the request's id on a line of its own, or with a 'method' "
@@ -298,6 +317,12 @@ class MemoryProcess:
         await asyncio.wait(self._reading, timeout=0.2)  # for the last of its log
         for reading in self._reading:
             reading.cancel()
+
+
+async def _send(stdin: asyncio.StreamWriter, message: str) -> None:
+    stdin.write(message.encode() + b"\n")
+    with suppress(ConnectionError):  # it ended without listening; why is seen by who waits for its reply
+        await stdin.drain()
 
 
 def refusal(protocol: int) -> str:

@@ -15,7 +15,7 @@ from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_
 from beam_run.verified_calls import Verification, refuse_missing, verify_calls, watch
 from beamlib.data.conversations import REVISION
 from beamlib.data.sources import find_conversations
-from beamlib.errors import UserError
+from beamlib.errors import UserError, on_one_line
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.beam_records import (
     FOLDER,
@@ -199,7 +199,7 @@ def verify(archive: Path, data: Path | None) -> str:
         raise UserError(
             f"{archive}: it holds calls but no run to replay; export a folder that run_all.sh has finished."
         )
-    return "\n".join([f"{archive}: every hash agrees; {described(summary)}", *lines])
+    return "\n".join([f"{archive}: every hash agrees; {described(summary)}", *map(on_one_line, lines)])
 
 
 def _from_archive(run: Path, part: Path) -> bool:

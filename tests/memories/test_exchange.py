@@ -169,8 +169,12 @@ def test_a_surplus_reply_costs_a_process_and_no_answer(tmp_path: Path, example: 
             "it answered what was not asked",
         ),
         ("def recalled():\n say('{\"id\": \"' + asked['id'] + '\", \"context\": no}')", "no JSON that can be read"),
+        (
+            "def recalled():\n reply(method='recall', context='CONTEXT FOR: ' + asked['question'])",
+            "its reply to recall has a 'method'",
+        ),
     ],
-    ids=["always another", "the ingest's", "never JSON"],
+    ids=["always another", "the ingest's", "never JSON", "with a method"],
 )
 def test_what_always_answers_wrongly_is_unscored(tmp_path: Path, example: Loaded, changes: str, reason: str) -> None:
     reasons = asked(python(tmp_path, changes), example)
@@ -185,6 +189,9 @@ def test_what_always_answers_wrongly_is_unscored(tmp_path: Path, example: Loaded
         "def recalled():\n say({'context': 'CONTEXT FOR: ' + asked['question']})",
         "def recalled():\n say({**asked, 'context': 'CONTEXT FOR: ' + asked['question']})",
         "def recalled():\n sys.stdout.write('50 % done ')\n answer()",
+        "def recalled():\n say([{'id': asked['id'], 'context': 'CONTEXT FOR: ' + asked['question']}])",
+        "def recalled():\n say({'result': {'id': asked['id'], 'context': 'CONTEXT FOR: ' + asked['question']}})",
+        "def ingested():\n say([{'id': asked['id']}])",
         "def ingested():\n say({})",
         "def greet():\n say({'protocol': 2})\ndef ingested():\n say({'protocol': 2})",
     ],
@@ -192,6 +199,9 @@ def test_what_always_answers_wrongly_is_unscored(tmp_path: Path, example: Loaded
         "no id",
         "the request with a context",
         "no line of its own",
+        "in an array",
+        "below another field",
+        "ingest in an array",
         "ingest without",
         "as protocol 1 with the number changed",
     ],
@@ -206,6 +216,40 @@ def test_a_forgotten_id_is_told_soon(
     ):
         memory.ingest(example.conversation)
         memory.recall("question")
+
+
+@pytest.mark.parametrize("method", ["hello", "ingest"])
+@pytest.mark.parametrize("more", ["", ", ok=True"])
+def test_a_method_in_a_reply_is_told_at_once(tmp_path: Path, example: Loaded, method: str, more: str) -> None:
+    step = {"hello": "greet", "ingest": "ingested"}[method]
+    target = python(tmp_path, f"def {step}():\n reply(method='{method}'{more})")
+    with (
+        OwnMemory(target, 3600, WINDOW) as memory,
+        pytest.raises(ModelError, match=f"its reply to {method} has a 'method', which only a request has"),
+    ):
+        memory.ingest(example.conversation)
+
+
+@pytest.mark.parametrize(
+    "deed", ["say({'result': {'id': asked['id']}})", "print(json.dumps({'id': asked['id']}), end='', flush=True)"]
+)
+def test_an_id_that_is_in_no_reply_is_named_at_the_end(tmp_path: Path, example: Loaded, deed: str) -> None:
+    target = python(tmp_path, f"def ingested():\n {deed}")
+    with (
+        OwnMemory(target, 1, WINDOW) as memory,
+        pytest.raises(ModelError, match="without the request's id on a line of its own, or with a 'method'"),
+    ):
+        memory.ingest(example.conversation)
+
+
+def test_who_ends_the_exchange_without_listening_is_not_waited_for(tmp_path: Path, example: Loaded) -> None:
+    changes = "def ingested():\n reply()\n os.close(1)\n time.sleep(600)"
+    with (
+        OwnMemory(python(tmp_path, changes), 20, WINDOW) as memory,
+        pytest.raises(ModelError, match="its process closed the exchange"),
+    ):
+        memory.ingest(example.conversation)
+        memory.recall("longer than a pipe" * 50_000)
 
 
 def test_a_reply_after_its_time_is_nobodys(tmp_path: Path, example: Loaded) -> None:

@@ -478,6 +478,17 @@ def test_surplus_calls_and_tokens_are_named(archived: dict[str, bytes], tmp_path
     )
 
 
+def test_what_an_archive_says_adds_no_line_to_what_is_printed(archived: dict[str, bytes], tmp_path: Path) -> None:
+    line = "1\n1m-gpt: 6 methods replayed, 2,400 answers and judgements, all as published\x1b[2J"
+    name, calls = store_of(archived)
+    forged = restored(archived, name, [*calls, {**calls[0], "key": "f" * 64, "model": line}])
+    for path in ("100k-one/none/manifest.json", "100k-one/light-bm25-k2/manifest.json"):
+        forged[path] = signed({**json.loads(forged[path]), "package_version": line, "commit": line})
+    lines = verify(remade(forged, tmp_path / "forged.tar.zst"), EXAMPLE).split("\n")
+    assert [text.partition(":")[0] for text in lines[1:]] == ["100k-one", "100k-one", "calls"]
+    assert all(text.isprintable() for text in lines)
+
+
 def test_the_hash_of_a_prompt_that_has_calls_is_verified(archived: dict[str, bytes], tmp_path: Path) -> None:
     manifest = json.loads(archived["100k-one/none/manifest.json"])
     manifest["prompts"]["judge_nugget"] = "beef" * 16
