@@ -133,14 +133,15 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
     sizes = in_order({size for arm in run.arms for size in arm.sizes})
     best = data.headlines.best[protocol]["full"] if run.arms else {}
     called = any(series["spent"] for series in index["series"])
+    most = index["most"]
     rows = [
         {
             "series": series["id"],
             "main": series["main"],
             "cells": [
                 {
-                    "score": _cell("score", series["id"], size, AVERAGE, scores),
-                    "recall": _cell("recall", series["id"], size, AVERAGE, recalls),
+                    "score": _cell("score", series["id"], size, AVERAGE, scores, most),
+                    "recall": _cell("recall", series["id"], size, AVERAGE, recalls, most),
                     "best": best.get(size, {}).get("series") == series["id"] and best[size]["supported"],
                 }
                 for size in sizes
@@ -161,10 +162,11 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "costs_rest_on": index["costs_rest_on"],
         "claimed": sorted({arm.series for arm in run.arms if arm.manifest and arm.manifest.claimed}),
         "drop": bool(data.spoilt),
-        "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
+        "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores, most)],
         "evidence_lost": _evidence_lost(index),
         "lost": list(_lost(run.folder, {series["id"] for series in index["series"]})),
         "chart": chart(sizes, [series["id"] for series in index["series"] if series["main"]], scores),
+        "alone": [size for size in sizes if most.get(size) == 1],
         "counts": {size: _range(s[size][AVERAGE][4] for s in scores.values() if size in s) for size in sizes},
     }
 
@@ -227,10 +229,11 @@ def _evidence_lost(index: Mapping[str, Any]) -> list[tuple[str, list[int]]]:
     return rows
 
 
-def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    beside = {name: sizes.get(size, {}).get(ability) for name, sizes in numbers.items()}
-    most = max((cell[4] for cell in beside.values() if cell), default=0)
-    return {"key": [kind, series, size, ability], "text": cell_text(beside.get(series), most)}
+def _cell(
+    kind: str, series: str, size: str, ability: str, numbers: Mapping[str, Any], most: Mapping[str, int]
+) -> dict[str, Any]:
+    text = cell_text(numbers.get(series, {}).get(size, {}).get(ability), most.get(size, 0))
+    return {"key": [kind, series, size, ability], "text": text}
 
 
 def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) -> dict[str, str]:
@@ -250,7 +253,9 @@ def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) 
     return shown
 
 
-def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _by_ability(
+    size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[str, Any], most: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
     """Yield tables with a row per ability and a column per series: Table 1's memories, then the others."""
     for title, main in (("memories", True), ("variants", False)):
         names = [own["id"] for own in series if own["main"] == main and size in scores.get(own["id"], {})]
@@ -260,7 +265,7 @@ def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[
                 "title": title,
                 "series": names,
                 "rows": [
-                    (ability_label(ability), [_cell("score", name, size, ability, scores) for name in names])
+                    (ability_label(ability), [_cell("score", name, size, ability, scores, most) for name in names])
                     for ability in (*ABILITIES, AVERAGE)
                     if any(ability in scores[name][size] for name in names)
                 ],

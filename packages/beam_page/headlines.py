@@ -190,15 +190,13 @@ def quantiles(most: int) -> dict[str, Any]:
 
 
 def cell_text(numbers: Numbers | None, most: int = 0) -> str:
-    """Format a cell: "0.412 [0.38, 0.45]", "0.412 (n = 1)", "0.100 (equal in all 5)", a dash for none.
+    """Format a cell: "0.412 [0.38, 0.45]", "0.412", "0.100 (equal in all 5)", a dash for none.
 
     "not computable" where nothing is unscored: the source lacks what the protocol needs. A cell over fewer than `most`
-    conversations, those of the others beside it, says how many: "0.412 [0.11, 0.79] (n = 3)".
+    conversations, which its table names for the size, says how many: "0.412 [0.11, 0.79] (n = 3)".
     """
     if numbers is None or numbers[0] is None:
         return NOTHING if numbers is None or numbers[5] else "not computable"
-    if numbers[4] == 1:
-        return f"{numbers[0]} (n = 1)"
     if numbers[6]:
         return f"{numbers[0]} (equal in all {numbers[4]})"
     shown = str(numbers[0]) if numbers[1] is None else f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"

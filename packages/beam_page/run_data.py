@@ -20,6 +20,7 @@ from beamlib.llm.call_store import stated_costs
 from beamlib.places import from_root
 from beamlib.processes import as_they_end, process_pool
 from beamlib.report.long_frame import ability_label
+from beamlib.scoring.scores import AVERAGE
 
 _FORMAT = 1
 _KEYS = "keys.json"  # of the data files, by number
@@ -114,6 +115,10 @@ def _index(run: RunFolder, parts: Sequence[ConversationData], numbers: Headlines
         own["parts"] |= dict.fromkeys(arm.sizes, facts)
     for name, own in series.items():
         own["spent"] = _sum([part.spent[name] for part in parts if name in part.spent])
+    most: dict[str, int] = {}  # conversations of each size, as table heads name them
+    for sizes in numbers.numbers[protocol]["full"].values():
+        for size, own in sizes.items():
+            most[size] = max(most.get(size, 0), own[AVERAGE][4])
     return {
         "format": _FORMAT,
         "name": run.folder.name,
@@ -126,6 +131,7 @@ def _index(run: RunFolder, parts: Sequence[ConversationData], numbers: Headlines
         ],
         "cells": {name: {k: v for part in parts for k, v in part.cells.get(name, {}).items()} for name in series},
         "headlines": numbers.numbers,
+        "most": most,
         "best": numbers.best,
         "quantiles": numbers.quantiles,
         "commands": _replay_commands(run),

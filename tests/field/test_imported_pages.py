@@ -94,6 +94,8 @@ def test_a_cell_over_fewer_conversations_than_those_beside_it_says_so() -> None:
     assert cell_text(["0.664", "0.64", "0.69", 400, 20, 0, 0], 20) == "0.664 [0.64, 0.69]"
     numbers = {"alpha": {"100K": {"average": ["0.5", None, None, 60, 3, 0, 0]}}}
     numbers["beta"] = {"100K": {"average": ["0.5", None, None, 400, 20, 0, 0]}}
-    assert [building._cell("score", name, "100K", "average", numbers)["text"] for name in numbers] == [
+    assert [building._cell("score", name, "100K", "average", numbers, {"100K": 20})["text"] for name in numbers] == [
         "0.5 (n = 3)", "0.5"
     ]  # fmt: skip
+    single: list[str | int | None] = ["0.5", None, None, 20, 1, 0, 0]
+    assert [cell_text(single, most) for most in (1, 20)] == ["0.5", "0.5 (n = 1)"]  # of one, the table's head says it

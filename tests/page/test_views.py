@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 import zipfile
@@ -17,11 +18,13 @@ from beamlib.data.errata import spoilt_probes
 from beamlib.data.loading import load
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import recollections
+from beamlib.evaluate.arms import Arm
 from beamlib.memory.rag import Rag
 from beamlib.report.outcomes import OUTCOMES, outcome_rows
 from beamlib.report.results import recall_rows
 from beamlib.scoring.scores import score_run
 from browser_driver import Browser
+from conftest import run_on
 from page_views import Look, each, go, press, text_of
 
 RAG, LIGHT = "rag-bm25-k3", "light-bm25-k3"
@@ -318,3 +321,17 @@ def test_a_zip_opens_elsewhere(page_run: Path, release: Path, tmp_path: Path, lo
         "one.getAttribute('href') ?? one.getAttribute('src')",
     )
     assert links and all(f"a run/{link}" in names for link in links)
+
+
+def test_a_single_conversation_is_named_in_heads_not_in_cells(
+    repo_root: Path, release: Path, tmp_path: Path, look: Look
+) -> None:
+    arms = (Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=3))
+    run = run_on(repo_root, release, tmp_path / "run", arms, conversations=1)
+    write_page(read_run(run, release))
+    page = (run / "index.html").read_text()
+    browser = look(run)  # whose scripts fill the cells again
+    cells = [*each(browser, "[data-cell]", "one.textContent"), *re.findall(r"<a [^>]*data-cell=.*?</a>", page)]
+    assert len(cells) > 30 and not [cell for cell in cells if "n = " in cell]
+    heads = each(browser, ".glance thead th, details > summary", "one.textContent")
+    assert {"100K (n = 1)", "100K (n = 1), memories"} <= set(heads)

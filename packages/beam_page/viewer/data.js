@@ -85,10 +85,9 @@ function rowsOf(series, protocol, size, treatment) {
 }
 
 // A number as cells show it, of what Python printed: [mean, low, high, questions, conversations, unscored].
-// One over fewer conversations than `most`, those of the others beside it, says how many.
+// One over fewer conversations than `most`, which its table names for the size, says how many.
 function cellText(found, most) {
   if (!found || found[0] === null) return found && !found[5] ? "not computable" : "–";
-  if (found[4] === 1) return `${found[0]} (n = 1)`;
   if (found[6]) return `${found[0]} (equal in all ${found[4]})`;
   const shown = found[1] === null ? found[0] : `${found[0]} [${found[1]}, ${found[2]}]`;
   return found[4] < most ? `${shown} (n = ${found[4]})` : shown;

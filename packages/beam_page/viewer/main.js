@@ -53,10 +53,8 @@ function fillNumbers(at) {
   for (const cell of document.querySelectorAll("[data-cell]")) {
     const [kind, series, size, ability] = JSON.parse(cell.dataset.cell);
     const measure = kind === "recall" ? "recall" : protocol;
-    const beside = run.headlines[measure]?.[treatment] ?? {};
-    const found = beside[series]?.[size]?.[ability];
-    const most = Math.max(0, ...Object.values(beside).map((sizes) => sizes[size]?.[ability]?.[4] ?? 0));
-    cell.textContent = cellText(found, most);
+    const found = run.headlines[measure]?.[treatment]?.[series]?.[size]?.[ability];
+    cell.textContent = cellText(found, run.most[size]);
     const values = { size, arm: series, with: counterpart(series), ability: ability === "average" ? "" : ability, protocol: protocol === run.protocol ? "" : protocol };
     cell.href = address("list", "", values);
     cell.classList.toggle("wrong", Boolean(wrongKeys?.has([measure, treatment, series, size, ability].join("|"))));
