@@ -222,8 +222,10 @@ class EndpointModel:
         """
         self.check_key()
         service, reception = self._service()
-        if self._term is None or not prompt.attempt:  # what is asked again is of the term of its first try
+        if self._term is None:
             self._term = service.terms.number
+        if prompt.attempt:
+            reception.check_repetition(self._term)
         call = Call(prompt, service, reception, service.terms.number)
         tries = tenacity.AsyncRetrying(
             # While the role waits, tries are probes on behalf of all its calls and are not counted.

@@ -81,7 +81,7 @@ class Reception:
         self.pause = 0.0
         self._alike: dict[str, set[int]] = {}
         self._unusable = _no_streaks()
-        self._useless = 0  # the term before which unusable replies are of a streak that ended the run
+        self._useless = [0, 0]  # the terms before which unusable replies are of a streak that ended the run
         self.record_success(False)
 
     def record_success(self, answered: bool = True) -> None:
@@ -156,7 +156,7 @@ class Reception:
         """Note what a reader made of the last reply to a request, by the complaint that it would ask again with.
 
         Args:
-            term: The one in which the request was made.
+            term: The one in which its model was first asked.
             resend: Has the next run send the request again. It is called if the reply is one of those that end this.
 
         Raises:
@@ -165,15 +165,16 @@ class Reception:
         streak = self._unusable[of_value]
         if complaint is None:
             streak.clear()
+            self._useless[of_value] = 0
             return
-        if term < self._useless:  # it was on its way when the run ended
+        if term < self._useless[of_value]:  # it is of the run that has ended
             resend()
-            raise UserError(self._terms.verdict)
+        self.check_repetition(term)
         streak.append(resend)
         if len(streak) >= _OF_ANY_KIND:
             for resend in streak:
                 resend()
-            self._useless = self._terms.number + 1
+            self._useless[of_value] = self._terms.number + 1
             about = f" (the last was asked for again with {excerpt(complaint, '')!r})" if complaint else ""
             self._end(
                 f"{who} gave {_OF_ANY_KIND} requests in a row no reply that can be used, though each was asked again"
@@ -181,6 +182,11 @@ class Reception:
                 f"small: see what it replies by `beamlib endpoints`, and correct the server or the models file; "
                 f"{CONTINUE}."
             )
+
+    def check_repetition(self, term: int) -> None:
+        """Raise the `UserError` of a run that unusable replies have ended, if `term` is one of its own."""
+        if term < max(self._useless):
+            raise UserError(self._terms.verdict)
 
     def _say_once(self, failure: RetryableError, asker: Asker, limit: float) -> None:
         if "waits" not in self.said and self.answered:

@@ -366,6 +366,29 @@ def test_the_next_run_asks_again_what_ended_a_run_and_nothing_else(tmp_path: Pat
     assert stored == sum(sent), "what was paid for unusable replies is counted"
 
 
+def test_what_is_under_way_when_a_run_ends_is_answered_by_the_next(tmp_path: Path) -> None:
+    mended = False
+
+    def reply(body: dict[str, Any]) -> Answer:
+        return Answer(completion(body, "Tea." if mended else "Half an ans", "stop" if mended else "length"))
+
+    async def ask_in_turn(reader: RetryingModel) -> list[Any]:
+        """Ask the last questions when the run has ended, as a worker does that is not told at once."""
+        early = await asyncio.gather(*map(reader.complete, prompts(40)), return_exceptions=True)
+        late = [Prompt("answer", {"question": f"And {n}?", "context": "Tea."}) for n in range(4)]
+        return [*early, *await asyncio.gather(*map(reader.complete, late), return_exceptions=True)]
+
+    def ask(run_id: str) -> list[Any]:
+        with CallStore(tmp_path / "1.sqlite", run_id=run_id) as store:
+            names = {"role": "reader", "conversation": "1", "command": "again"}
+            return run(ask_in_turn(RetryingModel(StoredModel(model(server), store, "record", **names))))
+
+    with ScriptedServer(reply) as server:
+        assert all(isinstance(end, UserError) for end in ask("first")[-4:])
+        mended = True
+        assert [reply.text for reply in ask("second")] == ["Tea."] * 44
+
+
 def test_finished_records_keep_the_replies_that_they_rest_on(tmp_path: Path) -> None:
     with ScriptedServer(lambda body: "Full marks.") as server:
         with CallStore(tmp_path / "1.sqlite", run_id="first") as finished:
