@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import lru_cache
@@ -350,10 +350,10 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         # Before what is merged (<<) joins them, which keys may override.
         keys = [self.construct_object(key) if key.tag != _MERGE else "<<" for key, _ in node.value]
-        hashable = [key for key in keys if isinstance(key, Hashable)]
-        if len(set(hashable)) < len(hashable):
-            again = next(place for place, key in enumerate(keys) if key in keys[:place])
-            raise yaml.constructor.ConstructorError(None, None, "a key occurs twice", node.value[again][0].start_mark)
+        if len({key for key in keys if isinstance(key, str)}) < len(keys):
+            place = next(place for place, key in enumerate(keys) if not isinstance(key, str) or key in keys[:place])
+            problem = "a key occurs twice" if isinstance(keys[place], str) else "a key that is no text; quote it"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.value[place][0].start_mark)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
