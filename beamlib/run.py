@@ -71,6 +71,7 @@ class Run(RunParameters):
     _usual: RunParameters = PrivateAttr()
     _usual_models: ModelsFile | None = PrivateAttr(None)
     _identities: dict[str, tuple[str, tuple[str, ...]]] = PrivateAttr(default_factory=dict)
+    _judge_anyway: bool = PrivateAttr(False)
 
     @classmethod
     def of(cls, parameters: RunParameters, models: ModelsFile | None = None) -> Run:
@@ -120,10 +121,10 @@ class Run(RunParameters):
         copy._given = self._given.model_copy(update=update)
         return copy
 
-    def served(self, endpoints: Mapping[str, Endpoint]) -> Self:
+    def served(self, endpoints: Mapping[str, Endpoint], *, judge_anyway: bool) -> Self:
         """Return the run with `endpoints` that differ in nothing that a reply depends on."""
         copy = self.model_copy()
-        copy._endpoints = dict(endpoints)
+        copy._endpoints, copy._judge_anyway = dict(endpoints), judge_anyway
         return copy
 
     def moved(self, **paths: str) -> Self:
@@ -147,6 +148,11 @@ class Run(RunParameters):
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
         return self._endpoints
+
+    @property
+    def judge_anyway(self) -> bool:
+        """Whether the judge may judge whatever its exam says."""
+        return self._judge_anyway
 
     @property
     def usual(self) -> RunParameters:

@@ -164,8 +164,5 @@ def _no_keys_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _no_servers_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what servers were like: the system gives a port again to the server of another test."""
-    from beamlib.llm.client import UNFIT  # with an HTTP client, which processes that only collect do without
-
     monkeypatch.setattr("beamlib.llm.client._SERVICES", WeakKeyDictionary())
     monkeypatch.setattr("beamlib.llm.client._LONGEST_REPLIES", {})
-    UNFIT.clear()

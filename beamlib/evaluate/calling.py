@@ -72,7 +72,8 @@ def open_endpoints(run: Run, conversation: str, suite: str, command: str) -> Ite
             endpoint = run.endpoints[name]
             if isinstance(endpoint, Embedding):
                 return stored(EmbeddingModel(name, endpoint))
-            called = stored(EndpointModel(name, endpoint, prompts=run.prompt_files))
+            unfit = name == "judge" and run.judge_anyway
+            called = stored(EndpointModel(name, endpoint, prompts=run.prompt_files, unfit=unfit))
             return RetryingModel(called, learnt_marks(known, endpoint))
 
         yield model_named

@@ -61,8 +61,6 @@ _FIRST_TRIES = 2
 _KEY_BYTES = 1 << 12
 _LONGEST_REPLIES: dict[tuple[str, str], int] = {}
 """By address and model, the output tokens of the longest reply to this process."""
-UNFIT: set[tuple[str, str]] = set()
-"""Roles with their models that the user lets go on whatever their exam says: unusable replies end no run of theirs."""
 
 
 class _Slots:
@@ -150,15 +148,17 @@ class EndpointModel:
         role: Who asks, for messages to the user.
         endpoint: Where the model is served, and how it is asked.
         prompts: Those of the run; by default the project's own.
+        unfit: The user lets it go on whatever its exam says: unusable replies end no run.
     """
 
     route: Route = "chat/completions"
     forwards = False
 
-    def __init__(self, role: str, endpoint: Endpoint, *, prompts: Prompts | None = None) -> None:
+    def __init__(self, role: str, endpoint: Endpoint, *, prompts: Prompts | None = None, unfit: bool = False) -> None:
         self.role = role
         self.endpoint = endpoint
         self.prompts = prompts
+        self.unfit = unfit
         self._term: int | None = None
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
 
@@ -259,7 +259,7 @@ class EndpointModel:
         Raises:
             UserError: no reply to many requests in a row could be used.
         """
-        if (self.role, self.endpoint.model) not in UNFIT and (self.role == "judge" or not of_value):
+        if not self.unfit and (self.role == "judge" or not of_value):
             term = self._term or 0
             self._service()[1].record_reading(complaint, self._who, term, resend, of_value=of_value)
 

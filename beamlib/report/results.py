@@ -221,6 +221,8 @@ def results(evaluation: Evaluation) -> Results:
     partial = {name: recall_rows(answers[name], gold, "partial") for name in answers}
     noted = {name: recall_rows(answers[name], gold, "noted") for name in answers}
     losses = {name: ContextLosses.of(rows) for name, rows in answers.items()}
+    shown = footer_of(manifests, scores, parameters.judging.protocol, losses)
+    notes = (evaluation.truncation, evaluation.answerers, evaluation.exam)
     return Results(
         evaluation=evaluation,
         summary=long_frame(scores),
@@ -229,12 +231,7 @@ def results(evaluation: Evaluation) -> Results:
         recalls=recalls,
         partial=long_frame(partial),
         noted=long_frame(noted),
-        footer=_with_notes(
-            footer_of(manifests, scores, parameters.judging.protocol, losses),
-            evaluation.truncation,
-            evaluation.answerers,
-            evaluation.exam,
-        ),
+        footer=replace(shown, memories=(*shown.memories, *filter(None, notes))),
         evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )
 
@@ -341,10 +338,6 @@ def footer_of(
         losses=losses,
         interval="; ".join(f"{size} {note}" if len(intervals) > 1 else note for size, note in intervals.items()),
     )
-
-
-def _with_notes(footer: Footer, *notes: str) -> Footer:
-    return replace(footer, memories=(*footer.memories, *filter(None, notes)))
 
 
 def _of_probe(records: Sequence[_Record], probe: Probe) -> _Record:

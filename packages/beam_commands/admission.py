@@ -39,7 +39,7 @@ from beamlib.llm.admission import (
     without_thoughts,
 )
 from beamlib.llm.call_store import CallStore, StoredCall, call_key
-from beamlib.llm.client import UNFIT, EndpointModel
+from beamlib.llm.client import EndpointModel
 from beamlib.llm.embedding_model import EmbeddingModel, embedding_prompt
 from beamlib.llm.endpoints import EMBEDDING, RERANKER, UNLIMITED_TOKENS, Author, Embedding, Endpoint
 from beamlib.llm.faults import CONTINUE, Asker, advice
@@ -351,7 +351,6 @@ class Admission:
     def _examine(self, result: ExamResult) -> None:
         candidates, self.exam = self.candidates, result
         judge = candidates.endpoints["judge"]
-        (UNFIT.add if candidates.judge_anyway else UNFIT.discard)(("judge", judge.model))
         if not self.exam.passed and not candidates.judge_anyway:
             raise UserError(
                 f"The judge model {judge.model} at {judge.base_url} is not fit to judge: {self.exam.line}. Its "

@@ -64,13 +64,14 @@ def admit(run: Run, estimate: Estimate, *, suite: str = "", judge_anyway: bool =
     return [*admission.lines(), *filter(None, [minutes])]
 
 
-def run_as_measured(run: Run, longest: Mapping[str, int]) -> Run:
+def run_as_measured(run: Run, longest: Mapping[str, int], *, judge_anyway: bool = False) -> Run:
     """Return the run with the concurrency, time-outs and batches that follow from its stored admissions."""
-    return run.served(tuned_endpoints(run.endpoints, longest, admission_calls(run.calls_folder().parent)))
+    tuned = tuned_endpoints(run.endpoints, longest, admission_calls(run.calls_folder().parent))
+    return run.served(tuned, judge_anyway=judge_anyway)
 
 
 def admit_and_tune(run: Run, estimate: Estimate, *, suite: str = "", judge_anyway: bool = False) -> Run:
     """Print what `admit` says and return the run with the settings that follow from it."""
     for line in admit(run, estimate, suite=suite, judge_anyway=judge_anyway):
         print(f"  {line}", flush=True)
-    return run_as_measured(run, longest_of(estimate))
+    return run_as_measured(run, longest_of(estimate), judge_anyway=judge_anyway)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -179,6 +180,8 @@ def test_a_model_that_answers_wrongly_ends_a_run_as_a_judge_alone(repo_root: Pat
         requests = len(server.requests)
         with pytest.raises(UserError, match=r"not fit to judge: .* 0 of 30 .*below the bar.*--judge-anyway"):
             admit(run, counted)
+        tuned = pickle.loads(pickle.dumps(admit_and_tune(run, counted, judge_anyway=True)))
+        assert tuned.judge_anyway and not run.judge_anyway, "it travels with the run"
         assert len(server.requests) == requests == counted.pending - estimate(run, ARMS, quiet=True).pending
     assert any("0 of 30 known nuggets" in line for line in others)
     assert "reader 0 of 3" in first and "judge 0 of 3" in first and "no new mark" in first

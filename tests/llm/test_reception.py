@@ -306,9 +306,11 @@ def verdicts(judge: RetryingModel, count: int) -> list[float | None]:
     return [reply.value for reply in replies]
 
 
-def stored_judge(server: ScriptedServer, store: CallStore, name: str = "m", role: str = "judge") -> RetryingModel:
+def stored_judge(
+    server: ScriptedServer, store: CallStore, name: str = "m", role: str = "judge", *, unfit: bool = False
+) -> RetryingModel:
     endpoint = Endpoint(model=name, base_url=server.base_url, context_window=32_000, concurrency=4)
-    called = EndpointModel(role, endpoint)
+    called = EndpointModel(role, endpoint, unfit=unfit)
     return RetryingModel(StoredModel(called, store, "record", role=role, conversation="1", command="beamlib"))
 
 
@@ -410,11 +412,11 @@ def test_a_judge_that_needs_to_be_asked_twice_ends_no_run(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("role", ["judge", "aligner"])
 def test_a_judge_that_the_user_lets_judge_anyway_ends_no_run_nor_does_a_role_without_exam(
-    role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    role: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("beamlib.llm.client.UNFIT", {("judge", "small")})
     with ScriptedServer(lambda body: "Full marks.") as server, CallStore(tmp_path / "1.sqlite") as store:
-        assert verdicts(stored_judge(server, store, "small", role), 60) == [None] * 60
+        judge = stored_judge(server, store, "small", role, unfit=role == "judge")
+        assert verdicts(judge, 60) == [None] * 60
 
 
 def test_a_reader_whose_replies_are_all_cut_off_ends_the_run(tmp_path: Path) -> None:
