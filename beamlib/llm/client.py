@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
+import math
 import re
 import sys
 import time
@@ -230,7 +231,7 @@ class EndpointModel:
         tries = tenacity.AsyncRetrying(
             # While the role waits, tries are probes on behalf of all its calls and are not counted.
             stop=lambda state: (
-                state.attempt_number >= (_FIRST_TRIES if _no_answer_yet(state, reception) else self.endpoint.attempts)
+                state.attempt_number >= min(self.endpoint.attempts, _most_tries(state, reception))
                 and (reception.overdue or not reception.open)
             ),
             wait=lambda state: 0.0 if reception.open else _pause(state),
@@ -642,10 +643,11 @@ _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)
 _THROTTLED_JITTER = tenacity.wait_random_exponential(multiplier=2, max=60)
 
 
-def _no_answer_yet(state: tenacity.RetryCallState, reception: Reception) -> bool:
-    """Tell whether an endpoint that has never answered answers with something else: that does not pass by itself."""
+def _most_tries(state: tenacity.RetryCallState, reception: Reception) -> float:
+    """Return the tries that a failure is worth: an endpoint that has never answered rarely begins to after two."""
     failure = state.outcome.exception() if state.outcome else None
-    return isinstance(failure, RetryableError) and failure.structural and not reception.answered
+    structural = isinstance(failure, RetryableError) and failure.structural
+    return _FIRST_TRIES if structural and not reception.answered else math.inf
 
 
 def _pause(state: tenacity.RetryCallState) -> float:
