@@ -273,6 +273,16 @@ def _listed(folder: Path) -> dict[str, str]:
     return dict(read_json(place)) if place.is_file() else {}
 
 
+def run_and_part(place: Path) -> tuple[Path, str]:
+    """Return the run folder that `place` is, or is a part of, and the name of that part, empty for a whole run."""
+    if (place / MANIFEST).exists():
+        raise UserError(f"{place}: it is an arm; name its run, or its part {place.resolve().parent}.")
+    if not any(place.glob(f"*/{MANIFEST}")):
+        return place, ""
+    part = place if len(place.parts) > 1 and ".." not in place.parts else place.resolve()
+    return part.parent, part.name
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read and check the manifest of an arm's folder, its settings included."""
     path = folder / MANIFEST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -39,7 +39,6 @@ from beamlib.scoring.scores import (
 if TYPE_CHECKING:
     from beamlib.data.loading import Loaded
 
-_Record = TypeVar("_Record", Answer, Judgement)
 _ALL, _DROP = "none, flag", "drop"
 """The two question sets of the parameter `errata`: `flag` marks questions and removes none."""
 
@@ -142,8 +141,8 @@ class Results:
             loaded,
             probe,
             loaded.gold[probe.id],
-            {name: _of_probe(answers, probe) for name, answers in self.evaluation.answers.items()},
-            {name: _of_probe(judgements, probe) for name, judgements in self.evaluation.judgements.items()},
+            {name: {row.probe_id: row for row in rows}[probe.id] for name, rows in self.evaluation.answers.items()},
+            {name: {row.probe_id: row for row in rows}[probe.id] for name, rows in self.evaluation.judgements.items()},
         )
 
     def averages(self) -> pd.DataFrame:
@@ -221,12 +220,15 @@ def results(evaluation: Evaluation) -> Results:
     partial = {name: recall_rows(answers[name], gold, "partial") for name in answers}
     noted = {name: recall_rows(answers[name], gold, "noted") for name in answers}
     losses = {name: ContextLosses.of(rows) for name, rows in answers.items()}
+    evidence = long_frame(recalls)
+    fixed = evidence["series"].isin(FIXED_RECALL)
+    evidence.loc[fixed, ["low", "high"]] = float("nan")  # there is no chance in it
     shown = footer_of(manifests, scores, parameters.judging.protocol, losses)
     notes = (evaluation.truncation, evaluation.answerers, evaluation.exam)
     return Results(
         evaluation=evaluation,
         summary=long_frame(scores),
-        evidence=_without_fixed(long_frame(recalls)),
+        evidence=evidence.assign(equal=evidence["equal"] & ~fixed),
         scores=scores,
         recalls=recalls,
         partial=long_frame(partial),
@@ -234,13 +236,6 @@ def results(evaluation: Evaluation) -> Results:
         footer=replace(shown, memories=(*shown.memories, *filter(None, notes))),
         evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )
-
-
-def _without_fixed(evidence: pd.DataFrame) -> pd.DataFrame:
-    """Take the intervals off what is fixed by construction (`FIXED_RECALL`)."""
-    fixed = evidence["series"].isin(FIXED_RECALL)
-    evidence.loc[fixed, ["low", "high"]] = float("nan")
-    return evidence.assign(equal=evidence["equal"] & ~fixed)
 
 
 def of_arm(scores: pd.DataFrame, arm: Arm) -> pd.DataFrame:
@@ -338,10 +333,6 @@ def footer_of(
         losses=losses,
         interval="; ".join(f"{size} {note}" if len(intervals) > 1 else note for size, note in intervals.items()),
     )
-
-
-def _of_probe(records: Sequence[_Record], probe: Probe) -> _Record:
-    return next(record for record in records if record.probe_id == probe.id)
 
 
 def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -> pd.DataFrame:

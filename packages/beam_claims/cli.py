@@ -154,7 +154,7 @@ def claims(
 
 
 def reproduce(
-    run: Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, or a part of one, for example runs/default.")],
     protocol: ProtocolOption = "released-code",
     paper: Annotated[str, typer.Option(help="v2: the published paper; v1: the submission.")] = "v2",
     as_json: Json = False,

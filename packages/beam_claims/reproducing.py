@@ -154,16 +154,17 @@ class RunArm:
 
 
 class RunArms:
-    """The arms of a run folder by length and reader."""
+    """The arms of a run folder, or of a part of one, by length and reader."""
 
     def __init__(self, run: Path, protocol: str) -> None:
         from beamlib.evaluate.arms import Arm
-        from beamlib.evaluate.beam_records import read_manifest
+        from beamlib.evaluate.beam_records import read_manifest, run_and_part
         from beamlib.scoring.protocols import find_protocol
 
         find_protocol(protocol)
         self.arms: dict[tuple[str, str], list[RunArm]] = {}
-        for path in sorted(run.glob("*/*/manifest.json")):
+        folder, part = run_and_part(run)
+        for path in sorted(folder.glob(f"{part or '*'}/*/manifest.json")):
             manifest = read_manifest(path.parent)
             arm = Arm.model_validate(manifest.settings["arm"])
             if manifest.imported is None:

@@ -23,7 +23,7 @@ from beam_field.judge_card import (
 from beam_field.sources import GRADED, find_run, judgements, offline_judgements
 from beam_offline.judge_error import error_rows
 from beamlib.errors import UserError
-from beamlib.evaluate.beam_records import MANIFEST, read_manifest, stored_answers, stored_judgements
+from beamlib.evaluate.beam_records import MANIFEST, read_manifest, run_and_part, stored_answers, stored_judgements
 from beamlib.llm.exchange import OFFLINE_NAME
 from beamlib.report.figures import style
 from beamlib.report.footer import OFFLINE, model_shown
@@ -298,7 +298,8 @@ def card_of_runs(run: Path, against: Path, protocol: str) -> CardOfRuns:
 
 
 def _judged_run(run: Path) -> _JudgedRun:
-    folders = sorted(path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in run.glob(pattern))
+    folder, part = run_and_part(run)
+    folders = sorted(path.parent for path in folder.glob(f"{part or '*'}/*/{MANIFEST}"))
     manifests = {folder: read_manifest(folder) for folder in folders}
     judges = sorted({manifest.judge for manifest in manifests.values()})
     if len(judges) != 1:

@@ -33,6 +33,7 @@ from beamlib.evaluate.beam_records import (
     Manifest,
     read_details,
     read_manifest,
+    run_and_part,
     stored_answers,
     stored_judgements,
 )
@@ -220,15 +221,14 @@ def _locked(part: Path) -> Iterator[None]:
         locks.unlock_file(lock)
 
 
-def _sources(run: Path) -> list[Path]:
+def _sources(place: Path) -> list[Path]:
     """Return the arms' folders below a run folder or a part of one, without those that were judged again."""
-    folders = sorted(path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in run.glob(pattern))
-    names = {path.name for path in run.iterdir() if path.is_dir()} if run.is_dir() else set()
-    names |= {path.name for path in run.parent.iterdir() if path.is_dir()} if folders else set()
-    again = tuple(f"{name}{JUDGED_BY}" for name in names)
+    run, part = run_and_part(place)
+    folders = sorted(path.parent for path in run.glob(f"{part or '*'}/*/{MANIFEST}"))
+    again = tuple(f"{path.name}{JUDGED_BY}" for path in run.iterdir() if path.is_dir()) if folders else ()
     kept = [folder for folder in folders if not folder.parent.name.startswith(again)]
     if not kept:
-        raise UserError(f"{run}: no answers to judge; name a run folder of `beamlib import` or run_all.sh.")
+        raise UserError(f"{place}: no answers to judge; name a run folder of `beamlib import` or run_all.sh.")
     return kept
 
 

@@ -43,7 +43,7 @@ def page(
     """
     from beam_page.building import write_page
     from beam_page.run_folder import read_run
-    from beamlib.evaluate.beam_records import MANIFEST
+    from beamlib.evaluate.beam_records import MANIFEST, run_and_part
     from beamlib.evaluate.records import RUN
     from beamlib.places import refuse_data
     from beamlib.text import count
@@ -51,6 +51,9 @@ def page(
     refuse_data(run)
     if not any(next(run.rglob(name), None) for name in (MANIFEST, RUN, "*.csv", "*.html")):
         raise UserError(f"{run}: nothing of a run in it or below; name a run folder that run_all.sh wrote.")
+    whole, part = run_and_part(run)
+    if part:
+        raise UserError(f"{run}: it is a part of a run, and a page shows all of it; name {whole}.")
     folder = read_run(run, data_of(run, data))
     print(f"wrote {write_page(folder, protocol=protocol, workers=os.cpu_count() or 1)}")
     for name, why in folder.left_out.items():
@@ -64,7 +67,7 @@ def page(
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="A run folder.")],
+    first: Annotated[Path, typer.Argument(help="A run folder, or a part of one.")],
     second: Annotated[Path, typer.Argument(help="Another one, on the same questions.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the table as CSV, Markdown and HTML.")] = None,
     protocol: ProtocolOption = "paper",
@@ -100,10 +103,11 @@ def replay(
 
 def data_of(run: Path, data: Path | None) -> Path | None:
     """Return the data folder of `run`: `--data` if given, but its generated conversations before BEAM_DATA."""
+    from beamlib.evaluate.beam_records import run_and_part
     from beamlib.params import GENERATED
 
     from_environment = data is not None and os.environ.get("BEAM_DATA") == str(data)
-    return None if from_environment and (run / GENERATED).is_dir() else data
+    return None if from_environment and (run_and_part(run)[0] / GENERATED).is_dir() else data
 
 
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:

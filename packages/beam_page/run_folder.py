@@ -20,6 +20,7 @@ from beamlib.evaluate.beam_records import (
     read_details,
     read_judgements,
     read_manifest,
+    run_and_part,
     stored_judgements,
 )
 from beamlib.evaluate.records import JUDGEMENTS, Answer
@@ -145,7 +146,7 @@ def _place(conversation: str) -> tuple[int, str, int, str]:
 
 
 def read_run(run: Path, data: Path | None = None) -> RunFolder:
-    """Read the arms in the folder `run`, and the conversations of `data` or else those that the run generated.
+    """Read the arms in `run`, a run folder or a part of one, and the conversations of `data` or those it generated.
 
     An arm that is damaged, of another version or unfinished is left out with its reason.
 
@@ -154,9 +155,12 @@ def read_run(run: Path, data: Path | None = None) -> RunFolder:
     """
     if not run.is_dir():
         raise UserError(f"{run}: not a folder; name a run folder that run_all.sh wrote.")
+    run, part = run_and_part(run)
     arms: list[StoredArm] = []
     omitted: dict[str, str] = {}
     for folder in _folders(run):
+        if part not in ("", folder.parent.name):
+            continue
         try:
             arms.append(_stored(run, folder))
         except UserError as error:

@@ -146,7 +146,7 @@ def run_all(given: MainArguments) -> None:
 
 @app.command(rich_help_panel=RESULTS)
 def tables(
-    run: Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, or a part of one, for example runs/default.")],
     protocol: ProtocolOption = "paper",
     parts: Annotated[str, typer.Option(help="Parts of RUN to use, such as 100k,500k-nano; by default all.")] = "",
     base: Annotated[str, typer.Option(help="The arm that is LIGHT in Table 1; by default that with RAG's K.")] = "",
@@ -160,10 +160,15 @@ def tables(
     left out.
     """
     from beam_run.assembly import ALL, AssemblyOptions, assemble
+    from beamlib.evaluate.beam_records import run_and_part
     from beamlib.places import refuse_data
 
     refuse_data(run)
-    joined = assemble(run, AssemblyOptions(protocol, seed, parts=listed(parts), base=base, allow_mixed=mixed))
+    run, part = run_and_part(run)
+    if part and parts:
+        raise UserError(f"--parts: {run / part} is a part already; name the run {run}, or leave --parts out.")
+    chosen = (part,) if part else listed(parts)
+    joined = assemble(run, AssemblyOptions(protocol, seed, parts=chosen, base=base, allow_mixed=mixed))
     if as_json:
         print(to_json({name: table.records() for name, table in joined.items()}, indent=2))
     else:
