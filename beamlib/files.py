@@ -350,9 +350,9 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         # Before what is merged (<<) joins them, which keys may override.
         keys = [self.construct_object(key) if key.tag != _MERGE else "<<" for key, _ in node.value]
-        if len({key for key in keys if isinstance(key, str)}) < len(keys):
-            place = next(place for place, key in enumerate(keys) if not isinstance(key, str) or key in keys[:place])
-            problem = "a key occurs twice" if isinstance(keys[place], str) else "a key that is no text; quote it"
+        if len({key for key in keys if type(key) in (str, int)}) < len(keys):
+            place = next(n for n, key in enumerate(keys) if type(key) not in (str, int) or key in keys[:n])
+            problem = "a key occurs twice" if type(keys[place]) in (str, int) else "a key that is no text; quote it"
             raise yaml.constructor.ConstructorError(None, None, problem, node.value[place][0].start_mark)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping

@@ -273,7 +273,7 @@ def check_names(names: Iterable[str], origin: str) -> None:
     """A `UserError` that names the nearest known parameter where one of `names` is none."""
     for name in names:
         if name not in FIELDS:
-            nearest = get_close_matches(name, FIELDS, n=1, cutoff=0)[0]
+            nearest = get_close_matches(str(name), FIELDS, n=1, cutoff=0)[0]
             raise UserError(f"{origin}: unknown parameter '{name}'; the nearest known one is '{nearest}'.")
 
 
