@@ -37,7 +37,7 @@ from beamlib.evaluate.runner import plan_task, run_task
 from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet
 from beamlib.files import inside
 from beamlib.llm.admission import admission_calls, learnt_marks, read_reply
-from beamlib.llm.call_store import CallStore
+from beamlib.llm.call_store import CallStore, answerers
 from beamlib.llm.prompts import prompts_in_force
 from beamlib.memory.declared import kind_of, young_settings
 from beamlib.params import RunParameters, usual_parameters
@@ -181,28 +181,6 @@ def _truncation(run: Run, answers: Iterable[Answer]) -> str:
     return ""
 
 
-def _few(names: set[str]) -> str:
-    """Name the first five: an endpoint may call itself otherwise in every reply."""
-    more = [f"{len(names) - 5:,} others"] if len(names) > 5 else []
-    return " and ".join([*sorted(names)[:5], *more])
-
-
-def _answerers(run: Run) -> str:
-    """Say which models and fingerprints replies name, where the model is not the one that was asked."""
-    named: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
-    for path in sorted(run.calls_folder().glob("*.sqlite")) if run.models_file else ():
-        for role, model, *names in CallStore(path, read_only=True).answered_by():
-            for known, name in zip(named.setdefault((role, model), (set(), set())), names, strict=True):
-                known.update(filter(None, [name]))
-    sentences = [
-        f"{role} {model} was answered by {_few(models)}" if models else f"{role} {model}"
-        for (role, model), (models, _) in named.items()
-    ]
-    prints = [f" (fingerprint {_few(known)})" if known else "" for _, known in named.values()]
-    told = "; ".join(sentence + known for sentence, known in zip(sentences, prints, strict=True))
-    return f"By their replies: {told}." if told else ""
-
-
 def judge_exam(run: Run) -> str:
     """Say how the judge did in the exam of an admission of this run; empty if there was none."""
     judge = run.endpoints.get("judge")
@@ -236,7 +214,7 @@ def evaluation_of(plan: TaskPlan) -> Evaluation:
         judgements={name: [j for own in plan.records(name, JUDGEMENTS).values() for j in own] for name in plan.stores},
         manifests={name: restrict(manifest, plan.units, plan.left_out) for name, manifest in manifests.items()},
         loaded={key: unit.gold for key, unit in plan.units.items()},
-        answerers=_answerers(plan.run),
+        answerers=answerers(plan.run.calls_folder().glob("*.sqlite")) if plan.run.models_file else "",
         exam=judge_exam(plan.run),
         truncation=_truncation(
             plan.run, (a for name in plan.stores for own in plan.records(name).values() for a in own)

@@ -553,3 +553,34 @@ def _open_locked(path: Path) -> IO[bytes]:
             handle.close()
             raise
         handle.close()
+
+
+def _few(names: set[str]) -> str:
+    """Name the first five: an endpoint may call itself otherwise in every reply."""
+    more = [f"{len(names) - 5:,} others"] if len(names) > 5 else []
+    return " and ".join([*sorted(names)[:5], *more])
+
+
+def calls_of_sizes(run: Path, sizes: Iterable[str]) -> list[Path]:
+    """Return the call stores of sizes in a run folder."""
+    return [path for size in sizes for path in (run / "calls" / size.lower()).glob("*.sqlite")]
+
+
+def answerers(stores: Iterable[Path]) -> str:
+    """Say which models and fingerprints the replies in call stores name, where not the model that was asked."""
+    named: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
+    for path in sorted(stores):
+        try:
+            rows = CallStore(path, read_only=True).answered_by()
+        except UserError as error:
+            return f"By their replies: not known. {error}"
+        for role, model, *names in rows:
+            for known, name in zip(named.setdefault((role, model), (set(), set())), names, strict=True):
+                known.update(filter(None, [name]))
+    sentences = [
+        f"{role} {model} was answered by {_few(models)}" if models else f"{role} {model}"
+        for (role, model), (models, _) in named.items()
+    ]
+    prints = [f" (fingerprint {_few(known)})" if known else "" for _, known in named.values()]
+    told = "; ".join(sentence + known for sentence, known in zip(sentences, prints, strict=True))
+    return f"By their replies: {told}." if told else ""

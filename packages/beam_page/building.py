@@ -33,6 +33,7 @@ from beam_page.sections import (
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.files import read_text, write_json, write_text
+from beamlib.llm.call_store import answerers, calls_of_sizes
 from beamlib.report.long_frame import ability_label
 from beamlib.report.outcomes import OUTCOMES
 from beamlib.scoring.scores import AVERAGE, score_run, unscored_reasons
@@ -160,6 +161,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "judged_offline": sorted({arm.series for arm in run.arms if arm.judged_offline and not arm.offline}),
         "judge_error": stated_error(),
         "costs_rest_on": index["costs_rest_on"],
+        "answerers": answerers(calls_of_sizes(run.folder, sizes)),
         "claimed": sorted({arm.series for arm in run.arms if arm.manifest and arm.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores, most)],

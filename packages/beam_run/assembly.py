@@ -23,6 +23,7 @@ from beamlib.evaluate.arms import COMPONENTS, Arm, base_memory, baseline_memory,
 from beamlib.evaluate.beam_records import Manifest, read_answers, read_manifest, stored_judgements
 from beamlib.evaluate.records import NO_LOSSES, ContextLosses, combined_hash
 from beamlib.files import to_json
+from beamlib.llm.call_store import answerers, calls_of_sizes
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.declared import kind_of
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
@@ -255,7 +256,9 @@ def _compared(run: Path, options: AssemblyOptions) -> tuple[list[_Columns], list
         notes.append(
             f"Left out, made with other settings: {', '.join(f'{arm.part}/{arm.arm.name}' for arm in differing)}."
         )
-    return list(_all_columns(arms, bases)), present_sizes(pd.concat([arm.scores for arm in arms])), notes
+    sizes = present_sizes(pd.concat([arm.scores for arm in arms]))
+    named = answerers(calls_of_sizes(run, sizes))
+    return list(_all_columns(arms, bases)), sizes, [*notes, *filter(None, [named])]
 
 
 def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from beam_claims.reproducing import render, reproduce
 from beam_page import building
 from beam_page.building import render_page, write_page
 from beam_page.run_folder import read_run
+from beam_run.assembly import AssemblyOptions, assemble
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.kept_settings import keep_settings
@@ -141,3 +143,22 @@ def test_a_page_of_unscored_answers_opens_with_the_reasons(repo_root: Path, rele
     glance = page[page.index('id="glance"') :]
     reason = glance.index("none of 20 answers is scored (20 content filter). For example:")
     assert reason < glance.index("<table") and "<figure" not in glance[:reason]
+
+
+def test_tables_and_page_name_the_model_that_answered(repo_root: Path, release: Path, tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> Answer:
+        return Answer({**completion(body, steady_reply(body)), "model": "<b>other</b>"})
+
+    run = tmp_path / "run"
+    with ScriptedServer(reply) as server:
+        given = {"models": str(one_endpoint(server, tmp_path / "models.yaml")), "conversations": 1}
+        evaluate(parameters_for(repo_root, release, run, confirm_cost=True, **given), ARMS[:2], quiet=True)
+    said = "reader scripted was answered by <b>other</b>"
+    (table,) = assemble(run, AssemblyOptions()).values()
+    assert said in " ".join(table.to_text().split())
+    page = write_page(read_run(run, release), claims=False).read_text("utf-8")
+    assert html.escape(said) in page and "<b>other</b>" not in page
+    store = next((run / "calls").rglob("100K-*.sqlite"))
+    store.write_bytes(b"SQLite format 3\0 and no more")
+    (table,) = assemble(run, AssemblyOptions()).values()
+    assert "By their replies: not known." in table.to_text()
